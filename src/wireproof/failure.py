@@ -1,0 +1,122 @@
+"""A failure as a person needs it: the bytes around it with their times, and a curl line that repeats it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .exchange import Exchange
+from .resources import folder
+from .verdict import Span, Violation
+from .wire.transcript import Request, Transcript
+
+# How much of the body is shown before and after the marked bytes (bytes).
+CONTEXT = 240
+MARKED = 400
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of the body: its text, whether it is the marked part, seconds when it arrived (None: unknown)."""
+
+    text: str
+    marked: bool
+    at: float | None
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The bytes around a violation: pieces in order, and the span within the body."""
+
+    pieces: tuple[Piece, ...]
+    span: Span
+    total: int
+
+
+def printable(data: bytes) -> str:
+    """Bytes as text in which every odd byte can be seen: control characters and invalid UTF-8 as \\xNN."""
+    out = []
+    for char in data.decode("utf-8", errors="surrogateescape"):
+        code = ord(char)
+        if 0xDC80 <= code <= 0xDCFF:
+            out.append(f"\\x{code - 0xDC00:02x}")
+        elif char == "\n":
+            out.append("\\n\n")
+        elif char == "\r":
+            out.append("\\r")
+        elif char == "\t":
+            out.append("\\t")
+        elif code < 0x20 or 0x7F <= code < 0xA0 or code in (0x200B, 0x2028, 0x2029, 0xFEFF):
+            out.append(f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+        elif 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:  # text direction overrides
+            out.append(f"\\u{code:04x}")
+        else:
+            out.append(char)
+    return "".join(out)
+
+
+def excerpt(violation: Violation, transcripts: Mapping[str, Transcript]) -> Excerpt | None:
+    """The bytes around a violation, cut in pieces by arrival; None when it has no bytes."""
+    transcript = transcripts.get(violation.transcript)
+    response = Exchange(transcript).response if transcript else None
+    if transcript is None or response is None or not response.content:
+        return None
+    total = len(response.content)
+    start, end = violation.span or (0, min(total, MARKED))
+    start, end = min(start, total), min(max(end, start), total)
+    shown_end = min(end, start + MARKED)
+    first, last = max(0, start - CONTEXT), min(total, shown_end + CONTEXT)
+    cuts = {first, start, shown_end, last}
+    if transcript.timed:
+        cuts |= {offset for offset, _ in response.arrivals if first < offset < last}
+    ordered = sorted(cuts)
+    pieces = []
+    for a, b in itertools.pairwise(ordered):
+        marked = violation.span is not None and start <= a < shown_end
+        at = response.at(a) if transcript.timed else None
+        pieces.append(Piece(printable(response.content[a:b]), marked, at))
+    return Excerpt(tuple(pieces), (start, end), total)
+
+
+def curl(request: Request, *, key_variable: str = "OPENAI_API_KEY") -> str:
+    """A shell line that repeats the request; the API key stands as a variable."""
+    parts = ["curl", "-isN", shlex.quote(request.url)]
+    if request.method not in ("GET", "POST"):
+        parts.append(f"-X {request.method}")
+    for name, value in request.headers:
+        lowered = name.lower()
+        if lowered in ("host", "content-length", "connection", "accept-encoding", "transfer-encoding"):
+            continue
+        if lowered == "authorization":
+            parts.append(f'-H "Authorization: Bearer ${key_variable}"')
+        else:
+            parts.append(f"-H {shlex.quote(f'{name}: {value}')}")
+    if request.omitted:
+        parts.append(f"--data-binary @body.json  # the body of {request.omitted} bytes was not kept")
+    elif request.body:
+        text = request.body.decode("utf-8", errors="backslashreplace")
+        parts.append(f"--data-binary {shlex.quote(text)}")
+    return " ".join(parts)
+
+
+@functools.cache
+def _hurt() -> Mapping[str, Mapping[str, str]]:
+    """Wire case -> client -> what it did, from `fixtures/clients/wire_cases.json`."""
+    text = folder("fixtures").joinpath("clients", "wire_cases.json").read_text(encoding="utf-8")
+    return {name: case["hurt"] for name, case in json.loads(text)["cases"].items()}
+
+
+def reactions(evidence: Sequence[str]) -> list[dict[str, str]]:
+    """Which clients measurably broke on wires that break a rule, and how: {case, client, reaction}.
+
+    Raises KeyError for a wire case that was never measured.
+    """
+    return [
+        {"case": case, "client": name, "reaction": reaction}
+        for case in evidence
+        for name, reaction in _hurt()[case].items()
+    ]

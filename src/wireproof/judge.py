@@ -1,0 +1,231 @@
+"""Verdicts from recordings: no I/O, no clock. The same function judges live, offline and in the fault matrix."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .exchange import Exchange
+from .rules import Across, Each, Of, Rule, Twins
+from .verdict import Broken, Inconclusive, NotApplicable, Status, Unsupported, Verdict, Violation, fold
+from .wire.transcript import Ending, Transcript
+
+
+@dataclass(frozen=True)
+class Take:
+    """One recording of one scenario: its exchanges in order, by step name."""
+
+    scenario: str
+    sample: int
+    exchanges: tuple[Exchange, ...]
+    conversation: bool = False
+
+    def __getitem__(self, step: str) -> Exchange:
+        """The first exchange of a step; inconclusive when the conversation never got there."""
+        for exchange in self.exchanges:
+            if exchange.transcript.step == step:
+                return exchange
+        raise Inconclusive(f"the conversation {self.scenario} did not reach the step {step}")
+
+    def steps(self, prefix: str = "") -> list[Exchange]:
+        """All exchanges whose step name starts with the prefix."""
+        return [x for x in self.exchanges if x.transcript.step.startswith(prefix)]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Everything that a run recorded, and why some scenarios were not."""
+
+    takes: tuple[Take, ...]
+    skipped: Mapping[str, tuple[Status, str]] = field(default_factory=dict)
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """Every exchange, in recorded order."""
+        return [x for take in self.takes for x in take.exchanges]
+
+    def of(self, scenario: str) -> list[Take]:
+        """The takes of a scenario, by sample."""
+        return [t for t in self.takes if t.scenario == scenario]
+
+
+def recording(transcripts: Iterable[Transcript]) -> Recording:
+    """Group transcripts into takes by scenario and sample."""
+    groups: dict[tuple[str, int], list[Exchange]] = {}
+    for t in transcripts:
+        groups.setdefault((t.scenario, t.sample), []).append(Exchange(t))
+    return Recording(
+        tuple(
+            Take(name, sample, tuple(found), conversation=any(x.transcript.step for x in found))
+            for (name, sample), found in groups.items()
+        )
+    )
+
+
+Memo = dict[tuple[str, ...], "_Result"]
+
+
+@dataclass(frozen=True)
+class _Result:
+    status: Status
+    reason: str = ""
+    violation: Violation | None = None
+
+
+class Judge:
+    """Judges rules on one recording. A `memo` shared between judges skips what was judged before."""
+
+    def __init__(self, recorded: Recording, memo: Memo | None = None) -> None:
+        self._recorded = recorded
+        self._exchanges = recorded.exchanges
+        self._memo: Memo = {} if memo is None else memo
+        self._twins: list[tuple[Exchange, Exchange]] | None = None
+
+    def judge(self, r: Rule) -> list[Verdict]:
+        """The verdicts of one rule, one for each case."""
+        if r.check is None or r.on is None:
+            return [Verdict(r.id, "", Status.NOT_APPLICABLE, reason=r.reason)]
+        if isinstance(r.on, Each):
+            verdicts = self._each(r, r.on)
+        elif isinstance(r.on, Of):
+            verdicts = self._of(r, r.on)
+        elif isinstance(r.on, Twins):
+            verdicts = self._pairs(r, r.on)
+        else:
+            verdicts = self._across(r, r.on)
+        return verdicts or [self._nothing(r)]
+
+    def _nothing(self, r: Rule) -> Verdict:
+        """No exchange matched: say which scenario should have given one, and why it did not."""
+        for name in r.needs:
+            if name in self._recorded.skipped:
+                status, reason = self._recorded.skipped[name]
+                return Verdict(r.id, name, status, reason=reason)
+        if any(self._recorded.of(name) for name in r.needs):
+            return Verdict(r.id, "", Status.INCONCLUSIVE, reason="the target gave nothing that this rule is judged on")
+        return Verdict(r.id, "", Status.NOT_APPLICABLE, reason="nothing was recorded that this rule is judged on")
+
+    def _run(self, r: Rule, arguments: Sequence[Any], exchanges: Sequence[Exchange]) -> _Result:
+        key = (r.id, *(x.digest for x in exchanges))
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = _judge_once(r, arguments, exchanges)
+        return found
+
+    def _each(self, r: Rule, on: Each) -> list[Verdict]:
+        by_case: dict[str, list[_Result]] = {}
+        for x in self._exchanges:
+            if on.match(x):
+                case = f"{x.scenario}/{x.transcript.step}" if x.transcript.step else x.scenario
+                by_case.setdefault(case, []).append(self._run(r, (x,), (x,)))
+        return [_combine(r.id, case, results) for case, results in by_case.items()]
+
+    def _of(self, r: Rule, on: Of) -> list[Verdict]:
+        columns = [self._recorded.of(name) for name in on.scenarios]
+        case = " + ".join(on.scenarios)
+        if not all(columns):
+            return []
+        results = []
+        for row in range(max(len(c) for c in columns)):
+            takes = [c[min(row, len(c) - 1)] for c in columns]
+            arguments = [t if t.conversation else t.exchanges[0] for t in takes]
+            results.append(self._run(r, arguments, [x for t in takes for x in t.exchanges]))
+        return [_combine(r.id, case, results)]
+
+    def _pairs(self, r: Rule, on: Twins) -> list[Verdict]:
+        if self._twins is None:
+            self._twins = find_twins(self._exchanges)
+        by_case: dict[str, list[_Result]] = {}
+        for plain, stream in self._twins:
+            if on.match(plain) and on.match(stream):
+                case = f"{plain.scenario} ~ {stream.scenario}"
+                by_case.setdefault(case, []).append(self._run(r, (plain, stream), (plain, stream)))
+        return [_combine(r.id, case, results) for case, results in by_case.items()]
+
+    def _across(self, r: Rule, on: Across) -> list[Verdict]:
+        found = [x for x in self._exchanges if on.match(x)]
+        if len(found) < on.at_least:
+            return []
+        return [_combine(r.id, on.what, [self._run(r, (found,), found)])]
+
+
+def _judge_once(r: Rule, arguments: Sequence[Any], exchanges: Sequence[Exchange]) -> _Result:
+    assert r.check is not None
+    owner = exchanges[0].transcript.id if exchanges else ""
+    lost = [x for x in exchanges if x.transcript.ending is Ending.NOT_CONNECTED]
+    if lost:
+        return _Result(Status.ERROR, f"no connection: {lost[0].transcript.detail}")
+    try:
+        r.check(*arguments)
+    except Broken as broken:
+        violation = Violation(broken.expected, broken.got, broken.owner or owner, broken.span)
+        return _Result(Status.FAIL, "", violation)
+    except Inconclusive as reason:
+        return _Result(Status.INCONCLUSIVE, str(reason))
+    except Unsupported as reason:
+        return _Result(Status.UNSUPPORTED, str(reason))
+    except NotApplicable as reason:
+        return _Result(Status.NOT_APPLICABLE, str(reason))
+    except Exception as error:  # a defect of the check is our error, never the target's failure
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return _Result(Status.ERROR, f"the check itself failed: {error!r} ({where.name}, line {where.lineno})")
+    return _Result(Status.PASS)
+
+
+def _combine(rule_id: str, case: str, results: Sequence[_Result]) -> Verdict:
+    """One verdict for the samples of a case."""
+    status = fold(result.status for result in results)
+    violations = [result.violation for result in results if result.violation]
+    reason = next((result.reason for result in results if result.status is status), "")
+    failed = sum(1 for result in results if result.status is Status.FAIL)
+    return Verdict(rule_id, case, status, tuple(violations[:3]), reason, len(results), failed)
+
+
+def _twin_key(x: Exchange) -> str | None:
+    """What two requests must share to be the same request once streamed and once not."""
+    asked = x.asked
+    if not x.is_chat or not asked or asked.get("temperature") != 0 or not x.valid or x.cut_by_us:
+        return None
+    rest = {k: v for k, v in asked.items() if k not in ("stream", "stream_options")}
+    extra = sorted((k.lower(), v) for k, v in x.request.headers if k.lower().startswith("x-wireproof"))
+    return json.dumps([rest, extra], sort_keys=True)
+
+
+def find_twins(exchanges: Sequence[Exchange]) -> list[tuple[Exchange, Exchange]]:
+    """Pairs (plain, stream) whose requests differ in `stream` and `stream_options` only, at temperature 0."""
+    plain: dict[str, Exchange] = {}
+    streams: dict[str, list[Exchange]] = {}
+    for x in exchanges:
+        key = _twin_key(x)
+        if key is None or not x.ok:
+            continue
+        if x.asked_stream:
+            streams.setdefault(key, []).append(x)
+        else:
+            plain.setdefault(key, x)
+    return [(plain[key], stream) for key, found in streams.items() if key in plain for stream in found]
+
+
+def judge_all(
+    rules: Iterable[Rule],
+    recorded: Recording,
+    *,
+    memo: Memo | None = None,
+    on_rule: Callable[[Rule, list[Verdict]], None] | None = None,
+) -> dict[str, list[Verdict]]:
+    """The verdicts of many rules, by rule id."""
+    judge = Judge(recorded, memo)
+    out: dict[str, list[Verdict]] = {}
+    for r in rules:
+        out[r.id] = judge.judge(r)
+        if on_rule:
+            on_rule(r, out[r.id])
+    return out
+
+
+def failures(verdicts: Mapping[str, Sequence[Verdict]]) -> set[str]:
+    """Ids of the rules that were broken."""
+    return {rule_id for rule_id, found in verdicts.items() if fold(v.status for v in found) is Status.FAIL}

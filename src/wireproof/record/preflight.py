@@ -1,0 +1,171 @@
+"""Before anything is judged: is the target there, is the key right, is the model served?
+
+A failed preflight is one clear error, not hundreds of red checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..exchange import Exchange
+from ..scenario import Scenario
+from ..wire import strictjson
+from ..wire.transcript import Ending
+from .live import Limits, LiveSender, Target
+
+
+class PreflightError(Exception):
+    """The target cannot be judged; the message says what to do. `usage` marks a mistake in the options."""
+
+    def __init__(self, message: str, *, usage: bool = False) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Which engine answers, as far as it says so. `order` tells how its versions are compared."""
+
+    name: str = "unknown"
+    version: str = ""
+    order: str = "exact"
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What the preflight found out."""
+
+    model: str
+    models: tuple[str, ...]
+    engine: Engine
+
+
+_MODELS = Scenario(name="preflight-models", what="The list of models.", method="GET", path="/models")
+_TINY = Scenario(
+    name="preflight-completion",
+    what="One tiny completion.",
+    body={"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 1},
+)
+_ORDERS = {"vllm": "pep440", "sglang": "pep440", "litellm": "pep440", "mlx-lm": "pep440", "llama.cpp": "build"}
+
+
+async def run(target: Target, *, model: str | None, engine: str | None = None, limits: Limits) -> Preflight:
+    """Check the target and choose the model.
+
+    `engine` (NAME==VERSION) overrides what the target says of itself. Raises PreflightError.
+    """
+    sender = LiveSender(target, model or "", limits)
+    listing = await _ask(sender, _MODELS)
+    _reachable(listing, target)
+    models = _ids(listing)
+    chosen = model or _choose(models, listing, target)
+    sender.model = chosen
+    tiny = await _ask(sender, _TINY)
+    _reachable(tiny, target)
+    _works(tiny, chosen, models, target)
+    if engine is None:
+        return Preflight(chosen, models, await _identify(sender, (listing, tiny)))
+    return Preflight(chosen, models, parse_engine(engine))
+
+
+def parse_engine(text: str) -> Engine:
+    """An engine from NAME or NAME==VERSION. Raises PreflightError for an empty name."""
+    name, _, version = text.partition("==")
+    if not name.strip():
+        raise PreflightError(f"{text!r} names no engine: write it as vllm==0.32.0", usage=True)
+    return Engine(name.strip(), version.strip(), _ORDERS.get(name.strip().lower(), "exact"))
+
+
+async def _ask(sender: LiveSender, scenario: Scenario) -> Exchange:
+    lane = sender.lane()
+    try:
+        return Exchange(await lane.send(scenario, reuse=False))
+    finally:
+        await lane.close()
+
+
+def _reachable(x: Exchange, target: Target) -> None:
+    t = x.transcript
+    if t.ending is Ending.NOT_CONNECTED:
+        raise PreflightError(
+            f"cannot connect to {target.shown} ({t.detail}): is the server running, and is the URL right?"
+        )
+    if x.response is None and t.reads:
+        start = t.raw[:40]
+        raise PreflightError(f"{target.shown} does not speak HTTP (it sent {start!r}): check host, port and http/https")
+    if x.response is None:
+        raise PreflightError(
+            f"{target.shown} accepts connections but does not answer {t.request.method} {t.request.path}"
+            f" ({t.ending.value}{': ' + t.detail if t.detail else ''}): is the server ready?"
+        )
+    if x.status in (401, 403):
+        hint = (
+            "check the key in that variable" if target.api_key else "name the variable that holds it with --api-key-env"
+        )
+        raise PreflightError(f"{target.shown} refuses the API key ({x.refusal()}): {hint}")
+    if x.status is not None and 300 <= x.status < 400:
+        where = x.response.header("location") or "elsewhere"
+        raise PreflightError(
+            f"{target.shown} redirects to {where[:200]}: give that URL (no redirect is followed, so that no key leaks)"
+        )
+
+
+def _ids(x: Exchange) -> tuple[str, ...]:
+    data = strictjson.get(x.parsed.value, "data") if x.ok else None
+    found = [strictjson.get(m, "id") for m in data] if isinstance(data, list) else []
+    return tuple(m for m in found if isinstance(m, str) and m)
+
+
+def _choose(models: Sequence[str], listing: Exchange, target: Target) -> str:
+    if len(models) == 1:
+        return models[0]
+    if not models:
+        raise PreflightError(
+            f"{target.shown}/models lists no model ({listing.refusal()}): name the model with --model", usage=True
+        )
+    shown = ", ".join(models[:12]) + (", ..." if len(models) > 12 else "")
+    raise PreflightError(f"the target serves {len(models)} models, choose one with --model: {shown}", usage=True)
+
+
+def _works(x: Exchange, model: str, models: Sequence[str], target: Target) -> None:
+    if x.ok:
+        return
+    if x.status in (400, 404, 422) and models and model not in models:
+        raise PreflightError(
+            f"the target does not serve the model {model!r} ({x.refusal()}): choose one of {', '.join(models[:12])}",
+            usage=True,
+        )
+    if x.status == 404:
+        raise PreflightError(
+            f"{target.shown}/chat/completions does not exist ({x.refusal()}): does the base URL end in /v1?"
+        )
+    raise PreflightError(f"a completion of one token fails with {x.refusal()}: mend that first, nothing can be judged")
+
+
+async def _identify(sender: LiveSender, seen: Sequence[Exchange]) -> Engine:
+    """Ask the target who it is, by the places where engines say so."""
+    for x in seen:
+        if x.response and (version := x.response.header("x-litellm-version")):
+            return Engine("litellm", version[:60], "pep440")
+    version_scenario = Scenario(name="preflight-version", what="", method="GET", path="/version", root=True)
+    x = await _ask(sender, version_scenario)
+    found = strictjson.get(x.parsed.value, "version") if x.ok and x.response else None
+    if isinstance(found, str):
+        name = strictjson.get(x.parsed.value, "engine")
+        name = name if isinstance(name, str) and name else "vllm"
+        return Engine(name[:60], found[:60], _ORDERS.get(name, "exact"))
+    for path, name, keys in (
+        ("/get_server_info", "sglang", ("version",)),
+        ("/props", "llama.cpp", ("build_info",)),
+    ):
+        x = await _ask(sender, Scenario(name="preflight-info", what="", method="GET", path=path, root=True))
+        found = strictjson.get(x.parsed.value, *keys) if x.ok and x.response else None
+        if isinstance(found, str):
+            return Engine(name, found[:60], _ORDERS[name])
+    for seen_x in seen:
+        server = (seen_x.response.header("server") if seen_x.response else None) or ""
+        if server.lower() == "llama.cpp":
+            fingerprint = strictjson.get(seen_x.parsed.value, "system_fingerprint")
+            return Engine("llama.cpp", str(fingerprint or "")[:60], "build")
+    return Engine()

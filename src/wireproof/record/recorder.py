@@ -1,0 +1,194 @@
+"""Records a plan: concurrent scenarios together, exclusive ones alone, each once per sample.
+
+The recorder does not know whether requests go over a socket or to a server in memory:
+that is the `Sender`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from ..exchange import Exchange
+from ..judge import Recording, Take
+from ..scenario import Scenario, needed
+from ..verdict import Status
+from ..wire.transcript import Transcript
+
+# So many requests in a row without a single byte of answer end the recording.
+SILENT_LIMIT = 6
+
+
+class Lane(Protocol):
+    """One client connection at a time: requests of a lane can share it."""
+
+    async def send(self, scenario: Scenario, *, reuse: bool) -> Transcript:
+        """Send one request; `reuse` keeps the connection of the request before."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        ...
+
+
+class Sender(Protocol):
+    """Makes lanes to one target."""
+
+    model: str
+
+    def lane(self) -> Lane:
+        """A new lane."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, in real or in virtual time (seconds)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run cost, as far as the target reported it."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+
+    def plus(self, x: Exchange) -> Cost:
+        """With one more exchange."""
+        usage = x.usage or {} if x.is_chat and x.ok else {}
+        counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        prompt, completion = (c if isinstance(c, int) and 0 <= c < 10**9 else 0 for c in counts)
+        return replace(
+            self,
+            requests=self.requests + 1,
+            prompt_tokens=self.prompt_tokens + prompt,
+            completion_tokens=self.completion_tokens + completion,
+        )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the recording is."""
+
+    done: int
+    total: int
+    cost: Cost
+
+
+@dataclass
+class Recorder:
+    """Records scenarios through a sender.
+
+    `on_exchange` is called for every transcript as soon as it exists (partial results),
+    `on_progress` after every scenario. `byte_budget` bounds what a whole run may receive.
+    """
+
+    sender: Sender
+    concurrency: int = 4
+    samples: int = 1
+    byte_budget: int = 256 * 1024 * 1024
+    on_exchange: Callable[[Exchange], None] | None = None
+    on_progress: Callable[[Progress], None] | None = None
+    cost: Cost = field(default_factory=Cost)
+    stopped: str = ""  # why recording ended early
+    _count: int = 0
+    _bytes: int = 0
+    _done: int = 0
+    _silent: int = 0
+
+    async def record(self, names: Sequence[str], *, slow: bool = False) -> Recording:
+        """Record the named scenarios.
+
+        Returns the recording; scenarios that were left out are in its `skipped` with the reason.
+        """
+        plan = needed(names, slow=slow)
+        left_out = set(names) - {s.name for s in plan}
+        reason = "slow scenarios are left out by default: add --slow"
+        skipped = dict.fromkeys(left_out, (Status.NOT_APPLICABLE, reason))
+        jobs = [(s, i) for s in plan for i in range(max(s.samples, self.samples if not s.exclusive else 1))]
+        takes: dict[tuple[str, int], Take] = {}
+        gate = asyncio.Semaphore(max(1, self.concurrency))
+
+        async def run(scenario: Scenario, sample: int) -> None:
+            async with gate:
+                if self.stopped:
+                    skipped.setdefault(scenario.name, (Status.ERROR, self.stopped))
+                    return
+                takes[scenario.name, sample] = await self._take(scenario, sample)
+            self._done += 1
+            if self.on_progress:
+                self.on_progress(Progress(self._done, len(jobs), self.cost))
+
+        together = [job for job in jobs if not job[0].exclusive]
+        if self.concurrency <= 1:
+            for job in together:
+                await run(*job)
+        else:
+            async with asyncio.TaskGroup() as group:
+                for job in together:
+                    group.create_task(run(*job))
+        for job in jobs:
+            if job[0].exclusive:
+                await run(*job)
+        ordered = tuple(takes[s.name, i] for s, i in jobs if (s.name, i) in takes)
+        return Recording(ordered, skipped)
+
+    async def _take(self, scenario: Scenario, sample: int) -> Take:
+        if scenario.play is None:
+            lane = self.sender.lane()
+            try:
+                exchange = self._keep(await lane.send(scenario, reuse=False), scenario, sample, "")
+            finally:
+                await lane.close()
+            return Take(scenario.name, sample, (exchange,))
+        session = _Conversation(self, scenario, sample)
+        try:
+            await scenario.play(session)
+        finally:
+            await session.lane.close()
+        return Take(scenario.name, sample, tuple(session.exchanges), conversation=True)
+
+    def _keep(self, t: Transcript, scenario: Scenario, sample: int, step: str) -> Exchange:
+        self._count += 1
+        tags = {**scenario.tags, **dict(t.tags)}
+        x = Exchange(replace(t, id=f"t{self._count}", scenario=scenario.name, sample=sample, step=step, tags=tags))
+        self.cost = self.cost.plus(x)
+        self._watch(t)
+        if self.on_exchange:
+            self.on_exchange(x)
+        return x
+
+    def _watch(self, t: Transcript) -> None:
+        """Stop a run that can only go on failing: too many bytes, or a target that went silent."""
+        self._bytes += sum(len(r.data) for r in t.reads)
+        self._silent = 0 if t.reads else self._silent + 1
+        if self._bytes > self.byte_budget:
+            self.stopped = f"the target sent more than {self.byte_budget} bytes in this run, the rest was left out"
+        elif self._silent >= SILENT_LIMIT:
+            detail = f"{t.ending.value} {t.detail}".strip()
+            self.stopped = (
+                f"the target did not answer {self._silent} requests in a row ({detail}), the rest was left out"
+            )
+
+
+class _Conversation:
+    """The `Session` of one conversation."""
+
+    def __init__(self, recorder: Recorder, scenario: Scenario, sample: int) -> None:
+        self._recorder, self._scenario, self._sample = recorder, scenario, sample
+        self.model = recorder.sender.model
+        self.lane = recorder.sender.lane()
+        self.exchanges: list[Exchange] = []
+
+    async def send(self, step: str, scenario: Scenario, *, reuse: bool = False) -> Exchange:
+        t = await self.lane.send(scenario, reuse=reuse)
+        merged = replace(self._scenario, valid=scenario.valid, optional=scenario.optional or self._scenario.optional)
+        exchange = self._recorder._keep(t, merged, self._sample, step)
+        self.exchanges.append(exchange)
+        return exchange
+
+    async def sleep(self, seconds: float) -> None:
+        await self._recorder.sender.sleep(seconds)

@@ -1,0 +1,166 @@
+"""Scenarios: named requests as data, and small conversations as async functions.
+
+The requests live in `fixtures/scenarios/*.toml`, one table each:
+
+    [stream-usage]
+    what = "A streamed answer whose usage is asked for."
+    body = { messages = [...], stream = true, stream_options = { include_usage = true } }
+
+A conversation is a function that sends several requests over one `Session`:
+
+    @conversation("connection-reuse", "Two requests over one connection.")
+    async def _(session: Session) -> None: ...
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
+
+from .exchange import CHAT_PATH, Exchange
+from .resources import folder
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One named request, or one conversation, and how it is recorded.
+
+    `path` is relative to the target's base URL (.../v1), or to its root when `root` is set.
+    `raw` is a body that is sent as it is, with `$MODEL` replaced; else `body` is sent as JSON
+    with the model filled in. `valid` is false for a request that a server may refuse.
+    `optional` names a feature: a well-formed 4xx then means unsupported. `leave_after_events`
+    makes us close the connection after so many events. `read_size` limits each read (bytes).
+    """
+
+    name: str
+    what: str
+    body: Mapping[str, Any] | None = None
+    raw: str | None = None
+    method: str = "POST"
+    path: str = CHAT_PATH
+    root: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    fill_model: bool = True
+    authorize: bool = True
+    valid: bool = True
+    optional: str = ""
+    exclusive: bool = False
+    slow: bool = False
+    samples: int = 1
+    pad_bytes: int = 0
+    leave_after_events: int | None = None
+    read_size: int | None = None
+    idle_seconds: float | None = None
+    play: Callable[[Session], Awaitable[None]] | None = None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What a check may know about the scenario."""
+        out = {} if self.valid else {"valid": "no"}
+        if self.optional:
+            out["optional"] = self.optional
+        return out
+
+    def content(self, model: str) -> bytes:
+        """The request body for a model (bytes)."""
+        if self.raw is not None:
+            return self.raw.replace("$MODEL", json.dumps(model, ensure_ascii=False)[1:-1]).encode("utf-8")
+        if self.body is None:
+            return b""
+        body = dict(self.body)
+        if self.fill_model and "model" not in body:
+            body = {"model": model, **body}
+        if self.pad_bytes:
+            text = "wireproof pads this message. " * (self.pad_bytes // 29 + 1)
+            body["messages"] = [{"role": "user", "content": text[: self.pad_bytes]}]
+        return json.dumps(body, ensure_ascii=False).encode("utf-8")
+
+
+class Session(Protocol):
+    """What a conversation works with."""
+
+    model: str
+
+    async def send(self, step: str, scenario: Scenario, *, reuse: bool = False) -> Exchange:
+        """Send one request and record it under a step name; `reuse` asks for the connection before."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait (virtually, in memory)."""
+        ...
+
+
+_CONVERSATIONS: dict[str, Scenario] = {}
+
+
+def conversation(
+    name: str, what: str, **options: Any
+) -> Callable[[Callable[[Session], Awaitable[None]]], Callable[[Session], Awaitable[None]]]:
+    """Register an async function as the scenario `name`."""
+
+    def register(play: Callable[[Session], Awaitable[None]]) -> Callable[[Session], Awaitable[None]]:
+        if name in _CONVERSATIONS:
+            raise ValueError(f"conversation {name} is defined twice")
+        _CONVERSATIONS[name] = Scenario(name=name, what=what, play=play, **options)
+        return play
+
+    return register
+
+
+_KNOWN = {f.name for f in fields(Scenario)} - {"name", "play"}
+
+
+def parse(text: str, where: str) -> list[Scenario]:
+    """Scenarios from the text of one TOML file.
+
+    Raises ValueError, naming the file and the entry, for a key that no scenario has.
+    """
+    out: list[Scenario] = []
+    for name, table in tomllib.loads(text).items():
+        unknown = set(table) - _KNOWN - {"like"}
+        if unknown or "what" not in table:
+            raise ValueError(f"{where}: scenario {name}: unknown or missing keys: {sorted(unknown) or ['what']}")
+        base = next((s for s in out if s.name == table.get("like")), None)
+        if "like" in table and base is None:
+            raise ValueError(f"{where}: scenario {name} is like {table['like']}, which is not defined above it")
+        values = {k: v for k, v in table.items() if k != "like"}
+        if base is None:
+            out.append(Scenario(name=name, **values))
+        else:
+            if "body" in values:
+                values["body"] = {**(base.body or {}), **values["body"]}
+            out.append(replace(base, name=name, **values))
+    return out
+
+
+@functools.cache
+def load() -> Mapping[str, Scenario]:
+    """Every scenario by name: the TOML files of `fixtures/scenarios` and the conversations."""
+    from . import conversations  # noqa: F401  (registers)
+
+    out: dict[str, Scenario] = {}
+    found: list[Scenario] = []
+    for path in sorted(folder("fixtures").joinpath("scenarios").glob("*.toml")):
+        found += parse(path.read_text(encoding="utf-8"), path.name)
+    for scenario in (*found, *_CONVERSATIONS.values()):
+        if scenario.name in out:
+            raise ValueError(f"scenario {scenario.name} is defined twice")
+        out[scenario.name] = scenario
+    return out
+
+
+def needed(names: Iterable[str], *, slow: bool = False) -> list[Scenario]:
+    """The scenarios of these names, in a stable order; slow ones only when asked for.
+
+    Raises KeyError for a name that does not exist.
+    """
+    every = load()
+    wanted = dict.fromkeys(names)
+    missing = [name for name in wanted if name not in every]
+    if missing:
+        raise KeyError(f"no scenario is called {', '.join(missing)}")
+    return [s for s in every.values() if s.name in wanted and (slow or not s.slow)]

@@ -1,0 +1,205 @@
+"""What crossed the wire for one request.
+
+A `Transcript` is the only input that rules are judged on. It keeps the bytes as
+they were read, with the time of every read, and how the exchange ended; all else
+(status, headers, events, chunks) is derived from it and can be derived again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+SCHEMA = "wireproof/transcript/1"
+
+# A request body longer than this is stored by its digest only (bytes).
+STORED_BODY_LIMIT = 256 * 1024
+
+
+class Ending(StrEnum):
+    """Why reading stopped."""
+
+    COMPLETE = "complete"  # the framing said that the response is over
+    CLOSED = "closed"  # the server closed the connection
+    RESET = "reset"  # the connection broke
+    IDLE_TIMEOUT = "idle-timeout"  # no byte came for the idle limit
+    TOTAL_TIMEOUT = "total-timeout"  # the exchange took longer than the total limit
+    BYTE_LIMIT = "byte-limit"  # the response grew past the limit on bytes
+    CLIENT_LEFT = "client-left"  # the scenario told us to leave
+    NOT_CONNECTED = "not-connected"  # no connection, or no TLS
+    UNKNOWN = "unknown"  # a stored recording that does not say
+
+
+class Capture(StrEnum):
+    """Which layer the recorded bytes belong to."""
+
+    WIRE = "wire"  # as read from the socket, transfer coding included
+    DECODED = "decoded"  # head as on the wire, body with the transfer coding undone (curl -i)
+    BODY = "body"  # the body alone; status and headers given beside it, or unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One read from the socket: seconds since the request was sent, and the bytes."""
+
+    at: float
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request as sent. Secrets are already removed from `headers`."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    # Set when the body was too long to keep: its true length in bytes.
+    omitted: int = 0
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header, by name in any case."""
+        wanted = name.lower()
+        return next((v for k, v in self.headers if k.lower() == wanted), None)
+
+    @property
+    def path(self) -> str:
+        """The path and query of the URL."""
+        rest = self.url.split("://", 1)[-1]
+        slash = rest.find("/")
+        return rest[slash:] if slash >= 0 else "/"
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One exchange: the request, the timed raw reads, and how it ended.
+
+    `timed` is false for recordings that carry no times; then every `Read.at` is 0.
+    `sent_at` and `ended_at` are seconds on the same clock as `Read.at` (0 is when the
+    request had been sent). `status` and `headers` are used with `Capture.BODY` only.
+    """
+
+    id: str
+    scenario: str
+    request: Request
+    reads: tuple[Read, ...]
+    ending: Ending
+    capture: Capture = Capture.WIRE
+    timed: bool = True
+    ended_at: float = 0.0
+    detail: str = ""
+    step: str = ""
+    sample: int = 0
+    connection: int = 0
+    status: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def raw(self) -> bytes:
+        """All bytes that were read, in order."""
+        return b"".join(r.data for r in self.reads)
+
+    def digest(self) -> str:
+        """A digest of everything that a check can see; equal digests give equal verdicts."""
+        h = hashlib.blake2b(digest_size=16)
+        for part in (self.scenario, self.step, self.request.method, self.request.url, self.ending.value):
+            h.update(part.encode() + b"\0")
+        h.update(repr((self.request.headers, self.headers, self.status, self.ended_at)).encode())
+        h.update(self.request.body)
+        for read in self.reads:
+            h.update(f"|{read.at:.6f}|".encode())
+            h.update(read.data)
+        return h.hexdigest()
+
+
+def _pack(data: bytes) -> Any:
+    """Bytes as readable text where that loses nothing, else as base64."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode("ascii")}
+
+
+def _unpack(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    return base64.b64decode(value["base64"], validate=True)
+
+
+def to_json(t: Transcript) -> dict[str, Any]:
+    """The transcript as a JSON object (format `wireproof/transcript/1`)."""
+    body = t.request.body
+    request: dict[str, Any] = {
+        "method": t.request.method,
+        "url": t.request.url,
+        "headers": [list(h) for h in t.request.headers],
+        "body": _pack(body),
+    }
+    if len(body) > STORED_BODY_LIMIT:
+        request["body"] = ""
+        request["omitted"] = len(body)
+    elif t.request.omitted:
+        request["omitted"] = t.request.omitted
+    out: dict[str, Any] = {
+        "schema": SCHEMA,
+        "id": t.id,
+        "scenario": t.scenario,
+        "request": request,
+        "reads": [[round(r.at, 6), _pack(r.data)] for r in t.reads],
+        "ending": t.ending.value,
+        "capture": t.capture.value,
+        "timed": t.timed,
+        "ended_at": round(t.ended_at, 6),
+    }
+    if t.capture is Capture.BODY:
+        out["status"] = t.status
+        out["headers"] = [list(h) for h in t.headers]
+    for name, value in (
+        ("detail", t.detail),
+        ("step", t.step),
+        ("sample", t.sample),
+        ("connection", t.connection),
+        ("tags", dict(t.tags)),
+    ):
+        if value:
+            out[name] = value
+    return out
+
+
+def from_json(value: Mapping[str, Any]) -> Transcript:
+    """Read a transcript back.
+
+    Raises ValueError with one sentence when the object is not a transcript.
+    """
+    try:
+        request = value["request"]
+        return Transcript(
+            id=str(value["id"]),
+            scenario=str(value["scenario"]),
+            request=Request(
+                method=str(request["method"]),
+                url=str(request["url"]),
+                headers=tuple((str(k), str(v)) for k, v in request.get("headers", [])),
+                body=_unpack(request.get("body", "")),
+                omitted=int(request.get("omitted", 0)),
+            ),
+            reads=tuple(Read(float(at), _unpack(data)) for at, data in value["reads"]),
+            ending=Ending(value["ending"]),
+            capture=Capture(value.get("capture", "wire")),
+            timed=bool(value.get("timed", True)),
+            ended_at=float(value.get("ended_at", 0.0)),
+            detail=str(value.get("detail", "")),
+            step=str(value.get("step", "")),
+            sample=int(value.get("sample", 0)),
+            connection=int(value.get("connection", 0)),
+            status=None if value.get("status") is None else int(value["status"]),
+            headers=tuple((str(k), str(v)) for k, v in value.get("headers", [])),
+            tags={str(k): str(v) for k, v in value.get("tags", {}).items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"not a wireproof transcript: {error!r}") from error

@@ -1,0 +1,1 @@
+"""Choices: the members of a plain answer, and n of them."""

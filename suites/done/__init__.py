@@ -1,0 +1,1 @@
+"""How a stream ends: the [DONE] marker and the end of the body."""

@@ -1,0 +1,1 @@
+"""The HTTP around the answers: media types, framing, encodings, request ids, connections."""

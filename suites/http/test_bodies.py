@@ -1,0 +1,157 @@
+"""Bodies: their media type, their bytes, and how their end is marked."""
+
+from __future__ import annotations
+
+from wireproof.evidence import PLAIN_REQUESTS, PLAIN_SCENARIOS, STREAM_SCENARIOS, is_stream
+from wireproof.exchange import Exchange
+from wireproof.rules import MUST, SHOULD, Each, client, rfc, rule
+from wireproof.verdict import Broken, NotApplicable, require
+from wireproof.wire.strictjson import ProblemKind, get
+from wireproof.wire.transcript import Capture, Ending
+
+_BOM = b"\xef\xbb\xbf"
+_SOME = (*PLAIN_SCENARIOS, *STREAM_SCENARIOS)
+
+
+def _claims_json(x: Exchange) -> bool:
+    return x.response is not None and not x.is_event_stream and x.response.media_type.endswith("json")
+
+
+JSON_RESPONSES = Each("every body that is declared as JSON", _claims_json, PLAIN_SCENARIOS)
+JSON_TEXTS = Each("every JSON body and every chat stream", lambda x: x.is_json or is_stream(x), _SOME)
+ON_THE_WIRE = Each("every response as read from the socket", lambda x: x.transcript.capture is Capture.WIRE, _SOME)
+
+
+@rule(
+    "http.plain.json-media-type",
+    MUST,
+    on=PLAIN_REQUESTS,
+    book="HTTP-001",
+    source=client("openai-node", "internal/parse"),
+    evidence=("ns_ctype_text", "ns_ctype_charset", "ns_html"),
+)
+def test_plain_json_media_type(x: Exchange) -> None:
+    """A plain completion comes with status 200 and the media type application/json.
+
+    openai-node and LangChain.js take any other type for text: `choices` is undefined and the caller
+    sees "Cannot read properties of undefined".
+    """
+    response = x.answered
+    if not x.knows_headers or response.status is None or not 200 <= response.status < 300:
+        raise x.refused()
+    require(response.status == 200, "status 200", got=f"{response.status}")
+    shown = response.header("content-type")
+    require(response.media_type == "application/json", "Content-Type: application/json", got=shown or "no Content-Type")
+
+
+@rule("http.json.utf8-no-bom", MUST, on=JSON_RESPONSES, book="HTTP-002", source=rfc(8259, "8.1"))
+def test_json_utf8_no_bom(x: Exchange) -> None:
+    """A JSON body is valid UTF-8 and does not start with a byte order mark.
+
+    Go, Rust and JSON.parse refuse a byte order mark; invalid bytes become wrong letters or an exception.
+    """
+    content = x.answered.content
+    require(not content.startswith(_BOM), "JSON from the first byte", got="a byte order mark", at=(0, 3))
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        wrong = content[error.start : error.end]
+        raise Broken("valid UTF-8", f"{wrong!r}: {error.reason}", (error.start, error.end)) from None
+
+
+@rule("http.json.well-formed", MUST, on=JSON_RESPONSES, source=rfc(8259, "2"))
+def test_json_well_formed(x: Exchange) -> None:
+    """A body that is declared as JSON is one complete JSON text.
+
+    Every client raises an untyped parse error on it, in the middle of the caller's code.
+    """
+    if x.answered.framing.problem or x.answered.encoding_problem or x.cut_by_us:
+        raise NotApplicable("the body did not arrive as a whole")
+    if not x.answered.content:  # HEAD, 204, or an error without a body: other rules ask for one
+        raise NotApplicable("there is no body")
+    problem = x.parsed.problem(ProblemKind.NOT_JSON)
+    if not x.parsed.ok and problem is not None:
+        at = problem.at or 0
+        raise Broken("one JSON text", f"{problem.what} at character {at}: {x.text[at : at + 40]!r}")
+
+
+@rule(
+    "http.json.no-nan",
+    MUST,
+    on=JSON_TEXTS,
+    book="HTTP-003",
+    source=rfc(8259, "6"),
+    evidence=("ns_nan", "nan_logprob"),
+)
+def test_json_no_nan(x: Exchange) -> None:
+    """The tokens NaN, Infinity and -Infinity never occur in JSON, plain or streamed.
+
+    JSON.parse throws: every JavaScript client dies, and LangChain.js keeps retrying for 40 s. Python
+    reads them, so tests in Python alone do not see it.
+    """
+    texts = [(c.parsed, c) for c in x.payloads] if x.is_event_stream else [(x.parsed, None)]
+    for parsed, at in texts:
+        problem = parsed.problem(ProblemKind.CONSTANT)
+        require(problem is None, "a JSON number or null", got=problem.what if problem else "", at=at)
+
+
+@rule("http.json.unique-names", SHOULD, on=JSON_TEXTS, book="HTTP-015", source=rfc(8259, "4"))
+def test_json_unique_names(x: Exchange) -> None:
+    """The member names of a JSON object are unique.
+
+    Parsers keep the first or the last of two: clients then disagree about the value.
+    """
+    texts = [(c.parsed, c) for c in x.payloads] if x.is_event_stream else [(x.parsed, None)]
+    for parsed, at in texts:
+        problem = parsed.problem(ProblemKind.DUPLICATE)
+        require(problem is None, "each name once", got=f"{problem.what!r} twice" if problem else "", at=at)
+
+
+@rule(
+    "http.body.framed-exactly",
+    MUST,
+    on=ON_THE_WIRE,
+    book="HTTP-004",
+    source=rfc(9112, "6.3"),
+    evidence=("truncated",),
+)
+def test_body_framed_exactly(x: Exchange) -> None:
+    """A body ends where its Content-Length or its zero-length chunk says, never earlier or later.
+
+    openai-python raises APIConnectionError, LlamaIndex RemoteProtocolError, node says "terminated"; what
+    follows the end is taken for the next response.
+    """
+    if x.response is None:
+        lost = x.valid and x.transcript.ending in (Ending.COMPLETE, Ending.CLOSED, Ending.RESET)
+        require(not lost, "an HTTP response", got=f"{x.transcript.raw[:60]!r} and a {x.transcript.ending.value} connection")
+    framing = x.answered.framing
+    size = len(x.answered.content)
+    require(not framing.problem, f"a complete body ({framing.kind.value})", got=framing.problem, at=(size, size))
+    require(not x.answered.encoding_problem, "a body that its Content-Encoding fits", got=x.answered.encoding_problem)
+
+
+@rule("http.encoding.identity-respected", SHOULD, on=Each(
+    "every response to a request that accepts no coding", lambda x: x.knows_headers and not _codings(x), _SOME
+), book="HTTP-017", source=rfc(9110, "12.5.3"))
+def test_encoding_identity_respected(x: Exchange) -> None:
+    """Without Accept-Encoding, or with `identity`, a body is sent without Content-Encoding.
+
+    Small clients cannot decode it, and a compressed stream is usually held back by the compressor.
+    """
+    coding = x.answered.header("content-encoding") or "identity"
+    require(coding.strip().lower() == "identity", "no Content-Encoding", got=f"Content-Encoding: {coding}")
+
+
+def _codings(x: Exchange) -> set[str]:
+    """The content codings that the request accepts, identity aside."""
+    out = set()
+    for entry in (x.request.header("accept-encoding") or "").lower().split(","):
+        name, _, weight = entry.partition(";")
+        if name.strip() not in ("", "identity") and weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000"):
+            out.add(name.strip())
+    return out
+
+
+def has_error_object(x: Exchange) -> bool:
+    """Whether the body is OpenAI's error envelope."""
+    return isinstance(get(x.parsed.value, "error"), dict)

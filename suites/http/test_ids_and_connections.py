@@ -1,0 +1,112 @@
+"""Request ids, and the connection after an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wireproof.evidence import ALL_RESPONSES, RESPONSES
+from wireproof.exchange import Exchange
+from wireproof.judge import Take
+from wireproof.rules import SHOULD, Across, Each, client, contract, observed, of, rfc, rule
+from wireproof.verdict import NotApplicable, require
+from wireproof.wire.http import FramingKind
+from wireproof.wire.strictjson import get
+
+_ID = "x-request-id"
+_DEBUGGING = "API overview, debugging requests"
+
+
+@rule(
+    "http.request-id.present",
+    SHOULD,
+    on=RESPONSES,
+    book="HTTP-010",
+    source=observed(_DEBUGGING, "https://platform.openai.com/docs/api-reference/debugging-requests"),
+)
+def test_request_id_present(x: Exchange) -> None:
+    """Every response, errors too, carries a non-empty X-Request-Id header.
+
+    openai-python shows it as `_request_id` and in every APIStatusError: without it nobody finds the
+    failed call in the server's log.
+    """
+    if not x.knows_headers:
+        raise NotApplicable("the recording has no headers")
+    require((x.answered.header(_ID) or "").strip(), "an X-Request-Id header", got="none")
+
+
+WITH_OWN_ID = Each(
+    "every response to a request with an X-Request-Id",
+    lambda x: x.knows_headers and bool(x.request.header(_ID)),
+    ("plain-request-id", "stream-request-id"),
+)
+
+
+@rule("http.request-id.propagated", SHOULD, on=WITH_OWN_ID, book="HTTP-011", source=contract())
+def test_request_id_propagated(x: Exchange) -> None:
+    """The client's X-Request-Id comes back in the response.
+
+    Traces break at the server: the gateway's id and the engine's cannot be joined.
+    """
+    sent = x.request.header(_ID) or ""
+    if any(sent in value for _, value in x.answered.headers):
+        return
+    body_id = get(x.chunks[0].value, "id") if x.is_event_stream and x.chunks else get(x.parsed.value, "id")
+    if isinstance(body_id, str) and sent in body_id:  # vLLM makes it the tail of the completion's id
+        return
+    got = x.answered.header(_ID)
+    if got is None:
+        raise NotApplicable("there is no X-Request-Id at all: http.request-id.present says so")
+    require(False, f"X-Request-Id: {sent}", got=got)
+
+
+@rule(
+    "http.request-id.unique",
+    SHOULD,
+    on=Across(
+        "all responses with an id of the server's making",
+        lambda x: x.knows_headers and bool(x.answered.header(_ID)) and not x.request.header(_ID),
+        ALL_RESPONSES.needs,
+    ),
+    book="HTTP-012",
+    source=observed(_DEBUGGING, "https://platform.openai.com/docs/api-reference/debugging-requests"),
+)
+def test_request_id_unique(found: Sequence[Exchange]) -> None:
+    """The X-Request-Id values that the server makes differ between requests.
+
+    A log cannot be searched for one call when its id belongs to all of them.
+    """
+    seen: dict[str, str] = {}
+    for x in found:
+        value = x.answered.header(_ID) or ""
+        first = seen.setdefault(value, x.scenario)
+        require(first is x.scenario and len(seen) > 0, "a new id", got=f"{value} again, as in {first}", owner=x)
+
+
+@rule(
+    "http.connection.reusable",
+    SHOULD,
+    on=of("connection-reuse"),
+    book="HTTP-014",
+    source=rfc(9112, "9.3"),
+)
+def test_connection_reusable(take: Take) -> None:
+    """After a complete answer, also after a finished stream, the connection serves the next request.
+
+    Async openai-python drains the body after [DONE] in order to use the connection again; otherwise each
+    call pays for a new one (and for TLS).
+    """
+    steps = [take["plain"], take["stream"], take["after-stream"]]
+    for before, after in zip(steps, steps[1:], strict=False):
+        if not before.ok:
+            raise before.refused()
+        closing = "close" in (before.answered.header("connection") or "").lower()
+        why = "Connection: close" if closing else f"a body that ends with the connection ({before.scenario})"
+        ends = closing or before.answered.framing.kind is FramingKind.CLOSE
+        require(not ends, "a connection that stays open", got=why, owner=before)
+        again = before.transcript.connection == after.transcript.connection
+        require(again, "the next request on the same connection", got="a closed connection", owner=before)
+        if not after.ok:
+            raise after.refused()
+
+
+_ = client  # kept out of the way of linters: sources are named where they are used

@@ -1,0 +1,1 @@
+"""Token counts: present where they were asked for, and right."""
