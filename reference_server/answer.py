@@ -120,8 +120,7 @@ class HttpAnswer:
         """The headers with some replaced, added, or (None) removed; `_` in a name stands for `-`."""
         wanted = {name.replace("_", "-").lower(): value for name, value in changes.items()}
         kept = [
-            (name, wanted.pop(name.lower(), value) if name.lower() in wanted else value)
-            for name, value in self.headers
+            (name, wanted.pop(name.lower(), value) if name.lower() in wanted else value) for name, value in self.headers
         ]
         kept += list(wanted.items())
         return tuple((name, value) for name, value in kept if value is not None)
@@ -173,6 +172,10 @@ class ApiError(Exception):
     def body(self) -> dict[str, Any]:
         error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
         return {"error": error}
+
+
+def too_large(limit: int) -> ApiError:
+    return ApiError(413, f"The request body is larger than {limit} bytes.", code="request_too_large")
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import constrain, engine, faults, protocol
-from .answer import ApiError, Emit, Frame, Framing, HttpAnswer, HttpRequest, Piece, PieceKind, Step, invalid
+from .answer import ApiError, Emit, Frame, Framing, HttpAnswer, HttpRequest, Piece, PieceKind, Step, invalid, too_large
 from .config import Config
 from .fields import parse_json
 from .layers import Context, Hooks, Layer
@@ -104,6 +104,8 @@ class App:
     def _answer(self, exchange: _Exchange) -> Iterator[Step]:
         try:
             route, argument = find(exchange.http, self.config)
+            if len(exchange.http.body) > self.config.body_limit:
+                raise too_large(self.config.body_limit)
             if route is Route.CHAT:
                 chat = self._chat(exchange)
                 prompt = engine.render(chat)
@@ -220,5 +222,3 @@ class App:
         answer = exchange.hooks.apply(Layer.HTTP, answer, context)
         made = protocol.steps(answer, keep=exchange.keep, head_only=exchange.http.method == "HEAD")
         return exchange.hooks.apply(Layer.SOCKET, made, context)
-
-

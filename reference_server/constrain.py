@@ -23,7 +23,15 @@ from .request import ChatRequest
 
 Mask = NDArray[np.bool_]
 
-_LAYOUT: dict[str, Any] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+_LAYOUT: dict[str, Any] = {
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+    "lenient": False,
+    "coerce_one_of": False,
+}
+#: Where strictness was not asked for, keywords that cannot be enforced are passed over.
+_LENIENT = _LAYOUT | {"lenient": True, "coerce_one_of": True}
 #: Once the plan is lost, what ends JSON soonest is liked best.
 _CLOSING = Hints.of(
     [
@@ -58,8 +66,9 @@ class Unsupported(Exception):
 def _matcher(kind: str, text: str) -> LLMatcher:
     """A fresh matcher for a grammar, to be copied; compiled once."""
     try:
-        if kind == "json":
-            grammar = LLMatcher.grammar_from_json_schema(text, overrides=_LAYOUT)  # type: ignore[arg-type]
+        if kind in ("json", "lenient"):
+            options = _LAYOUT if kind == "json" else _LENIENT
+            grammar = LLMatcher.grammar_from_json_schema(text, overrides=options)  # type: ignore[arg-type]
         elif kind == "regex":
             grammar = LLMatcher.grammar_from_regex(text)
         else:
@@ -93,8 +102,15 @@ class Guide:
         self._matcher.consume_token(token)
 
 
-def json_guide(schema: dict[str, Any] | bool) -> Guide:
-    return Guide(_matcher("json", json.dumps(schema)).deep_copy())
+def json_guide(schema: dict[str, Any] | bool, *, strict: bool) -> Guide:
+    """The guide of a JSON Schema; Unsupported when it cannot be enforced (all of it, if `strict`)."""
+    text = json.dumps(schema)
+    try:
+        return Guide(_matcher("json", text).deep_copy())
+    except Unsupported:
+        if strict:
+            raise
+    return Guide(_matcher("lenient", text).deep_copy())
 
 
 def _format_guide(chat: ChatRequest) -> Guide | None:
@@ -103,7 +119,7 @@ def _format_guide(chat: ChatRequest) -> Guide | None:
     if form.kind == "text":
         return None
     if form.kind in ("json_object", "json_schema"):
-        return json_guide(form.schema)
+        return json_guide(form.schema, strict=form.strict)
     if form.kind == "choice":
         options = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in form.choices)
         return Guide(_matcher("lark", f"start: {options}").deep_copy())
@@ -129,7 +145,7 @@ def check(chat: ChatRequest) -> None:
         raise invalid(f"Invalid schema for {where} '{form.name}': {error}", where, "invalid_schema") from None
     for i, tool in enumerate(chat.tools):
         try:
-            json_guide(_tool_schema(tool.parameters))
+            json_guide(_tool_schema(tool.parameters), strict=tool.strict)
         except Unsupported as error:
             path = f"functions[{i}].parameters" if chat.legacy else f"tools[{i}].function.parameters"
             message = f"Invalid schema for function '{tool.name}': {error}"
@@ -198,7 +214,8 @@ class Rails:
         if token == vocab.CALL:
             self.phase, self._name, self._guide = Phase.NAME, b"", None
         elif token == vocab.ARGS:
-            self._guide = json_guide(_tool_schema(self._tools[self.name].parameters))
+            tool = self._tools[self.name]
+            self._guide = json_guide(_tool_schema(tool.parameters), strict=tool.strict)
             self.phase = Phase.ARGS
         elif token == vocab.CALL_END:
             self.phase, self._guide = Phase.BETWEEN, None

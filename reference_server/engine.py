@@ -185,9 +185,7 @@ class _Choice:
             if text:
                 yield self._piece(PieceKind.CALL_ARGS, text=text)
 
-    def _piece(
-        self, kind: PieceKind, text: str = "", name: str = "", logprobs: tuple[TokenLogprob, ...] = ()
-    ) -> Piece:
+    def _piece(self, kind: PieceKind, text: str = "", name: str = "", logprobs: tuple[TokenLogprob, ...] = ()) -> Piece:
         return Piece(self.index, kind, text, self._calls, "", name, logprobs, tokens=self._count)
 
     def _flush(self) -> Iterator[Piece]:

@@ -106,9 +106,7 @@ def _typed(schema: dict[str, Any], supply: Supply, root: Schema, depth: int) -> 
         count = int(schema.get("minItems", 0)) if depth > _DEEP else count
         first: list[Any] = list(schema.get("prefixItems") or ())
         rest = schema.get("items", True)
-        return [
-            build(first[i] if i < len(first) else rest, supply, root, depth + 1) for i in range(min(count, 64))
-        ]
+        return [build(first[i] if i < len(first) else rest, supply, root, depth + 1) for i in range(min(count, 64))]
     if kind in ("integer", "number"):
         return _number(schema, supply, kind == "integer")
     if kind == "boolean":

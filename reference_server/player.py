@@ -227,9 +227,7 @@ def _request_of(head: h11.Request | None, body: bytes = b"") -> HttpRequest:
     target = head.target.decode("latin-1")
     if "://" in target[:8]:  # absolute form, as a proxy may send
         target = "/" + target.split("://", 1)[1].partition("/")[2]
-    return HttpRequest(
-        head.method.decode("latin-1"), target, tuple(headers), body, head.http_version.decode("ascii")
-    )
+    return HttpRequest(head.method.decode("latin-1"), target, tuple(headers), body, head.http_version.decode("ascii"))
 
 
 def _closing(request: HttpRequest) -> HttpRequest:

@@ -23,7 +23,7 @@ MARK = 60.0  # a special token whose time has come: beats penalties, not a logit
 DRIFT = 12.0  # words that fit
 
 _SENTENCE = (
-    (" the", " The", " a", " every"),
+    (" The", " Every", " A", " Once", " Then"),
     (" quiet", " small", " old", " bright", " gentle", " silver", " distant", " clever", " patient"),
     (" keeper", " sailor", " teacher", " robot", " village", " river", " garden", " lantern"),
     (" watched", " followed", " carried", " remembered", " painted", " measured", " opened", " repaired"),
@@ -111,9 +111,12 @@ class Plan:
             part = self._parts[self._part]
             if isinstance(part, int):
                 return [Hints.of([(part, MARK)])]
+            usual = self._tokens.get(self._offset)
+            if usual is not None and not part.fixed:
+                return [Hints.of([(usual, FOLLOW)])]
+            # A grammar may rule out the usual token and still allow a shorter one.
             rest = part.data[self._offset : self._offset + vocab.LONGEST]
             pairs = [(t, FOLLOW - 6.0 * (i + 1)) for i, t in enumerate(vocab.prefixes(rest))]
-            usual = self._tokens.get(self._offset)
             if usual is not None:
                 pairs.append((usual, FOLLOW))
             return [Hints.of(pairs)]

@@ -54,9 +54,7 @@ class ResponseFormat:
 def _checked_name(body: dict[str, Any], path: str) -> str:
     name = needed(body, "name", path)
     if not _NAME.fullmatch(name):
-        raise invalid(
-            f"Invalid '{path}': use 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.", path, "invalid_value"
-        )
+        raise invalid(f"Invalid '{path}': use 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.", path, "invalid_value")
     return name
 
 

@@ -240,6 +240,21 @@ class Exchange:
         return [c for c in self.payloads if c.parsed.ok and isinstance(c.value, dict) and not c.is_error]
 
     @cached_property
+    def answer_chunks(self) -> list[chat.Chunk]:
+        """The chunks without pings and the like, to which other rules belong; inconclusive when there is none."""
+        found = [c for c in self.chunks if not c.is_aside]
+        if not found:
+            raise Inconclusive("the stream has no chunks")
+        return found
+
+    @property
+    def answer_parts(self) -> tuple[chat.Part, ...]:
+        """Every choice object of the stream; inconclusive when there is none."""
+        if not self.assembled.parts:
+            raise Inconclusive("the stream has no choices")
+        return self.assembled.parts
+
+    @cached_property
     def errors(self) -> list[chat.Chunk]:
         """The payloads that are error objects."""
         return [c for c in self.payloads if c.parsed.ok and c.is_error]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from wireproof.evidence import PLAIN_REQUESTS, PLAIN_SCENARIOS, STREAM_SCENARIOS, is_stream
+from wireproof.evidence import PLAIN_SCENARIOS, STREAM_SCENARIOS, is_stream
 from wireproof.exchange import Exchange
 from wireproof.rules import MUST, SHOULD, Each, client, rfc, rule
 from wireproof.verdict import Broken, NotApplicable, require
-from wireproof.wire.strictjson import ProblemKind, get
+from wireproof.wire.strictjson import ProblemKind
 from wireproof.wire.transcript import Capture, Ending
 
 _BOM = b"\xef\xbb\xbf"
+_NO_STREAM = (None, False)
 _SOME = (*PLAIN_SCENARIOS, *STREAM_SCENARIOS)
 
 
@@ -17,7 +18,15 @@ def _claims_json(x: Exchange) -> bool:
     return x.response is not None and not x.is_event_stream and x.response.media_type.endswith("json")
 
 
-JSON_RESPONSES = Each("every body that is declared as JSON", _claims_json, PLAIN_SCENARIOS)
+# `stream: "true"` is a wrong request: what answers it is not judged here.
+NO_STREAM_ASKED = Each(
+    "every valid chat request without stream",
+    lambda x: x.is_chat and x.asked.get("stream") in _NO_STREAM and x.valid and x.response is not None,
+    PLAIN_SCENARIOS,
+)
+JSON_RESPONSES = Each(
+    "every body that is declared as JSON", _claims_json, (*PLAIN_SCENARIOS, "body-not-json", "models")
+)
 JSON_TEXTS = Each("every JSON body and every chat stream", lambda x: x.is_json or is_stream(x), _SOME)
 ON_THE_WIRE = Each("every response as read from the socket", lambda x: x.transcript.capture is Capture.WIRE, _SOME)
 
@@ -25,7 +34,7 @@ ON_THE_WIRE = Each("every response as read from the socket", lambda x: x.transcr
 @rule(
     "http.plain.json-media-type",
     MUST,
-    on=PLAIN_REQUESTS,
+    on=NO_STREAM_ASKED,
     book="HTTP-001",
     source=client("openai-node", "internal/parse"),
     evidence=("ns_ctype_text", "ns_ctype_charset", "ns_html"),
@@ -123,35 +132,43 @@ def test_body_framed_exactly(x: Exchange) -> None:
     """
     if x.response is None:
         lost = x.valid and x.transcript.ending in (Ending.COMPLETE, Ending.CLOSED, Ending.RESET)
-        require(not lost, "an HTTP response", got=f"{x.transcript.raw[:60]!r} and a {x.transcript.ending.value} connection")
+        require(
+            not lost, "an HTTP response", got=f"{x.transcript.raw[:60]!r} and a {x.transcript.ending.value} connection"
+        )
     framing = x.answered.framing
     size = len(x.answered.content)
     require(not framing.problem, f"a complete body ({framing.kind.value})", got=framing.problem, at=(size, size))
     require(not x.answered.encoding_problem, "a body that its Content-Encoding fits", got=x.answered.encoding_problem)
 
 
-@rule("http.encoding.identity-respected", SHOULD, on=Each(
-    "every response to a request that accepts no coding", lambda x: x.knows_headers and not _codings(x), _SOME
-), book="HTTP-017", source=rfc(9110, "12.5.3"))
-def test_encoding_identity_respected(x: Exchange) -> None:
-    """Without Accept-Encoding, or with `identity`, a body is sent without Content-Encoding.
-
-    Small clients cannot decode it, and a compressed stream is usually held back by the compressor.
-    """
-    coding = x.answered.header("content-encoding") or "identity"
-    require(coding.strip().lower() == "identity", "no Content-Encoding", got=f"Content-Encoding: {coding}")
-
-
 def _codings(x: Exchange) -> set[str]:
-    """The content codings that the request accepts, identity aside."""
-    out = set()
+    """The content codings that the request accepts."""
+    out = {"identity"}
     for entry in (x.request.header("accept-encoding") or "").lower().split(","):
         name, _, weight = entry.partition(";")
-        if name.strip() not in ("", "identity") and weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000"):
-            out.add(name.strip())
+        if not weight.replace(" ", "").strip("q=0.") and weight:
+            continue  # q=0 means: not this one
+        out.add(name.strip())
     return out
 
 
-def has_error_object(x: Exchange) -> bool:
-    """Whether the body is OpenAI's error envelope."""
-    return isinstance(get(x.parsed.value, "error"), dict)
+@rule(
+    "http.encoding.identity-respected",
+    SHOULD,
+    on=Each(
+        "every response with its headers",
+        lambda x: x.knows_headers,
+        (*_SOME, "plain-identity", "stream-identity", "plain-accept-gzip"),
+    ),
+    book="HTTP-017",
+    source=rfc(9110, "12.5.3"),
+)
+def test_encoding_identity_respected(x: Exchange) -> None:
+    """A body has only a Content-Encoding that the request accepts: none without Accept-Encoding or with `identity`.
+
+    Small clients cannot decode it, and a compressed stream is usually held back by the compressor.
+    """
+    coding = (x.answered.header("content-encoding") or "identity").strip().lower()
+    accepted = _codings(x)
+    allowed = coding in accepted or "*" in accepted
+    require(allowed, f"no Content-Encoding but {', '.join(sorted(accepted - {''}))}", got=f"Content-Encoding: {coding}")

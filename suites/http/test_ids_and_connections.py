@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from wireproof.evidence import ALL_RESPONSES, RESPONSES
+from wireproof.evidence import ALL_RESPONSES, PLAIN_SCENARIOS, STREAM_SCENARIOS
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
-from wireproof.rules import SHOULD, Across, Each, client, contract, observed, of, rfc, rule
+from wireproof.rules import SHOULD, Across, Each, contract, observed, of, rfc, rule
 from wireproof.verdict import NotApplicable, require
 from wireproof.wire.http import FramingKind
 from wireproof.wire.strictjson import get
 
 _ID = "x-request-id"
 _DEBUGGING = "API overview, debugging requests"
+ANY = Each(
+    "every response with its headers",
+    lambda x: x.knows_headers,
+    (*PLAIN_SCENARIOS, *STREAM_SCENARIOS, "models", "body-not-json", "stream-invalid-parameter"),
+)
 
 
 @rule(
     "http.request-id.present",
     SHOULD,
-    on=RESPONSES,
+    on=ANY,
     book="HTTP-010",
     source=observed(_DEBUGGING, "https://platform.openai.com/docs/api-reference/debugging-requests"),
 )
@@ -29,8 +35,6 @@ def test_request_id_present(x: Exchange) -> None:
     openai-python shows it as `_request_id` and in every APIStatusError: without it nobody finds the
     failed call in the server's log.
     """
-    if not x.knows_headers:
-        raise NotApplicable("the recording has no headers")
     require((x.answered.header(_ID) or "").strip(), "an X-Request-Id header", got="none")
 
 
@@ -78,8 +82,8 @@ def test_request_id_unique(found: Sequence[Exchange]) -> None:
     seen: dict[str, str] = {}
     for x in found:
         value = x.answered.header(_ID) or ""
-        first = seen.setdefault(value, x.scenario)
-        require(first is x.scenario and len(seen) > 0, "a new id", got=f"{value} again, as in {first}", owner=x)
+        require(value not in seen, "a new id", got=f"{value!r} again, as in {seen.get(value)}", owner=x)
+        seen[value] = x.scenario
 
 
 @rule(
@@ -96,7 +100,7 @@ def test_connection_reusable(take: Take) -> None:
     call pays for a new one (and for TLS).
     """
     steps = [take["plain"], take["stream"], take["after-stream"]]
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         if not before.ok:
             raise before.refused()
         closing = "close" in (before.answered.header("connection") or "").lower()
@@ -107,6 +111,3 @@ def test_connection_reusable(take: Take) -> None:
         require(again, "the next request on the same connection", got="a closed connection", owner=before)
         if not after.ok:
             raise after.refused()
-
-
-_ = client  # kept out of the way of linters: sources are named where they are used

@@ -47,6 +47,17 @@ class Chunk:
         flat = value.get("object") == "error" or self.event.event == "error"
         return flat or ("choices" not in value and ("detail" in value or "message" in value))
 
+    @property
+    def is_aside(self) -> bool:
+        """Whether the object is no part of the answer and does not claim to be: a ping, a home-made
+        end marker ({"done": true}), or the filter results that Azure sends ahead of the stream."""
+        value = self.parsed.value
+        if not isinstance(value, dict):
+            return False
+        if value.get("choices") == [] and "prompt_filter_results" in value:
+            return True
+        return not any(name in value for name in ("choices", "object", "usage", "id"))
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

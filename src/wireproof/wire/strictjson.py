@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 # Deeper JSON than this is refused (levels): it only serves to exhaust a stack.
 NESTING_LIMIT = 200
@@ -148,6 +148,6 @@ def get(value: Any, *path: str | int, default: Any = None) -> Any:
     return value
 
 
-def is_int(value: Any) -> bool:
+def is_int(value: Any) -> TypeGuard[int]:
     """A JSON integer: `true` is none, and neither is 1.0."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,58 @@
+"""One self-contained HTML file from run records: works from disk, without scripts, and on paper."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from wireproof.resources import folder
+from wireproof.runrecord import RunRecord
+
+from .matrix import columns
+from .view import page
+
+
+def _templates() -> Path:
+    return folder("reports") / "templates"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def render(
+    records: Sequence[RunRecord],
+    *,
+    level: str = "must",
+    fault_matrix: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """The report. `fault_matrix` maps rules to the faults that break them; without it the records' own is shown.
+
+    Raises ValueError when there is no record.
+    """
+    if not records:
+        raise ValueError("a report needs a run record: make one with `wireproof run URL -o run.jsonl`")
+    cols = columns(records, level=level)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_templates()),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (_templates() / "report.css").read_text(encoding="utf-8")
+    script = (_templates() / "filter.js").read_text(encoding="utf-8")
+    # The page may load nothing and run nothing but our own two texts, whatever a target made it show.
+    policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
+    return environment.get_template("report.html").render(
+        page(cols, level, fault_matrix),
+        level=level,
+        policy=f"{policy}; base-uri 'none'; form-action 'none'",
+        style=Markup(style),
+        script=Markup(script),
+    )

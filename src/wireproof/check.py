@@ -1,0 +1,79 @@
+"""Judge stored transcripts: the `check` command. The same rules, without a target."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import outputs
+from .judge import recording
+from .offline import NotATranscript, read_paths
+from .record.live import parse_target
+from .record.preflight import Engine, PreflightError, parse_engine
+from .rules import Rule
+from .run import Options, Run, header
+from .runrecord import RecordError, read
+from .summary import Exit
+
+
+class CheckError(Exception):
+    """Files or options that cannot be used; the message says what to do."""
+
+
+def check(
+    paths: Sequence[Path],
+    rules: Sequence[Rule],
+    *,
+    suites: Sequence[str] = (),
+    level: str = "must",
+    engine: str | None = None,
+    label: str = "",
+    record: Path | None = None,
+    html: Path | None = None,
+    junit: Path | None = None,
+    verbose: bool = False,
+) -> Exit:
+    """Judge the transcripts at `paths`, print what they show, write what was asked for.
+
+    Raises CheckError for files that are no transcripts and outputs that cannot be written.
+    """
+    try:
+        transcripts = read_paths(paths)
+        known = parse_engine(engine) if engine else Engine()
+    except (NotATranscript, PreflightError) as error:
+        raise CheckError(str(error)) from error
+    if not transcripts:
+        raise CheckError("none of these files is a transcript: record one with `wireproof run URL -o run.jsonl`")
+    options = Options(parse_target("http://offline.invalid/v1"), suites=tuple(suites), level=level, label=label)
+    run = Run(options, rules, outputs.faults_by_rule())
+    scratch = None
+    if record is None and (html or junit):
+        scratch = record = Path(tempfile.mkdtemp(prefix="wireproof-")) / "run.jsonl"
+    try:
+        if record is not None:
+            shown = ", ".join(str(p) for p in paths)
+            first = header(
+                rules, mode="offline", url=shown, engine=known, model=_model(run), level=level, suites=suites
+            )
+            run.open(record, {**first, "label": label} if label else first)
+        run.use(recording(transcripts))
+        for rule in rules:
+            run.outcome(rule)
+        code = run.finish()
+        print(outputs.summary_text(run, verbose=verbose, offline=True))
+        if record is not None and (html or junit):
+            outputs.write([read(record)], level=level, html=html, junit=junit)
+    except RecordError as error:
+        raise CheckError(str(error)) from error
+    finally:
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
+            scratch.parent.rmdir()
+    sys.stdout.flush()
+    return code
+
+
+def _model(run: Run) -> str:
+    return run.model or "recorded"

@@ -1,0 +1,310 @@
+"""The command line: run, check, list, explain, report, serve.
+
+Exit codes, for every command: 0 all selected rules are kept, 1 a rule is broken,
+2 a mistake in the options or files, 3 the target cannot be judged, or an error of our own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from . import __version__, rules
+from .resources import folder
+from .summary import Exit
+
+_REFERENCE_MODEL = "tiny-reference"
+
+
+class UsageError(Exception):
+    """A mistake of the user's; the message says what to do."""
+
+
+def _suites(text: str) -> list[str]:
+    return [s.strip() for s in text.split(",") if s.strip()]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="wireproof",
+        description="Judges servers that speak the OpenAI API, byte by byte.",
+        epilog="Exit codes: 0 kept, 1 a rule is broken, 2 usage, 3 target unreachable or our own error.",
+    )
+    parser.add_argument("--version", action="version", version=f"wireproof {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="judge a live server", description="Judge a live server.")
+    run.add_argument("url", nargs="?", metavar="URL", help="base URL, such as http://127.0.0.1:8000/v1")
+    run.add_argument("--reference", action="store_true", help="judge the bundled reference server instead of a URL")
+    run.add_argument("--fault", default="", metavar="A+B", help="with --reference: the faults that it shall have")
+    run.add_argument("--model", metavar="M", help="the model to ask for (default: the only one that is served)")
+    run.add_argument("--api-key-env", metavar="VAR", help="environment variable that holds the API key")
+    run.add_argument(
+        "--header", action="append", default=[], metavar="NAME=VAR", help="extra request header, its value in VAR"
+    )
+    run.add_argument("--suite", default="", metavar="A,B", help="suites, rule ids or rule numbers (default: all)")
+    run.add_argument("--level", choices=("must", "should"), default="must", help="which broken rules fail the run")
+    run.add_argument("-o", "--output", metavar="FILE", help="write the run record (JSON Lines)")
+    run.add_argument("--html", metavar="FILE", help="write the HTML report")
+    run.add_argument("--junit", metavar="FILE", help="write JUnit XML")
+    run.add_argument("--engine", metavar="NAME==VERSION", help="the engine, when the target does not say so itself")
+    run.add_argument("--label", default="", metavar="TEXT", help="name of this run's column in reports")
+    run.add_argument("--concurrency", type=int, default=4, metavar="N", help="requests at a time (default 4)")
+    run.add_argument("--samples", type=int, default=1, metavar="N", help="record each scenario N times")
+    run.add_argument("--slow", action="store_true", help="also record scenarios that wait for tens of seconds")
+    run.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="longest silence of the target (60)"
+    )
+    run.add_argument("-v", "--verbose", action="store_true", help="list every rule and every reason")
+
+    check = commands.add_parser(
+        "check", help="judge stored transcripts", description="Judge stored transcripts offline."
+    )
+    check.add_argument(
+        "paths", nargs="+", metavar="PATH", help="run record, transcript, curl -isN output, SSE body, HAR, or a folder"
+    )
+    check.add_argument("--suite", default="", metavar="A,B", help="suites, rule ids or rule numbers (default: all)")
+    check.add_argument("--level", choices=("must", "should"), default="must", help="which broken rules fail")
+    check.add_argument("-o", "--output", metavar="FILE", help="write the run record (JSON Lines)")
+    check.add_argument("--html", metavar="FILE", help="write the HTML report")
+    check.add_argument("--junit", metavar="FILE", help="write JUnit XML")
+    check.add_argument("--engine", metavar="NAME==VERSION", help="the engine that was recorded")
+    check.add_argument("--label", default="", metavar="TEXT", help="name of this column in reports")
+    check.add_argument("-v", "--verbose", action="store_true", help="list every reason")
+
+    listing = commands.add_parser("list", help="list the rules", description="List the rules.")
+    listing.add_argument("--suite", default="", metavar="A,B", help="suites, rule ids or rule numbers (default: all)")
+    listing.add_argument("--json", action="store_true", help="one JSON array of objects")
+
+    explain = commands.add_parser("explain", help="explain a rule", description="Explain one rule.")
+    explain.add_argument("rule", metavar="RULE", help="rule id or number, such as done.marker.exact or DONE-001")
+
+    report = commands.add_parser(
+        "report", help="make reports from run records", description="Make reports from run records."
+    )
+    report.add_argument("records", nargs="+", metavar="RUN", help="run record (JSON Lines)")
+    report.add_argument("--html", metavar="FILE", help="write the HTML report")
+    report.add_argument("--markdown", metavar="FILE", help="write Markdown (default: print it)")
+    report.add_argument("--json", metavar="FILE", help="write the matrix as JSON")
+    report.add_argument("--junit", metavar="FILE", help="write JUnit XML of the first record")
+    report.add_argument(
+        "--level", choices=("must", "should"), default="must", help="which broken rules count as failures"
+    )
+
+    serve = commands.add_parser("serve", help="run the reference server", description="Run the reference server.")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    serve.add_argument("--port", type=int, default=8000, metavar="N", help="port, 0 for a free one (default 8000)")
+    serve.add_argument("--print-url", action="store_true", help="print only the base URL, when it is ready")
+    serve.add_argument("--api-key-env", metavar="VAR", help="ask for the API key in this environment variable")
+    serve.add_argument("--list-faults", action="store_true", help="list the faults and exit")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    handlers = {
+        "run": _run,
+        "check": _check,
+        "list": _list,
+        "explain": _explain,
+        "report": _report,
+        "serve": _serve,
+    }
+    try:
+        return int(handlers[arguments.command](arguments))
+    except UsageError as error:
+        print(f"wireproof: {error}", file=sys.stderr)
+        return int(Exit.USAGE)
+    except KeyboardInterrupt:
+        print("wireproof: interrupted", file=sys.stderr)
+        return int(Exit.TARGET)
+    except BrokenPipeError:  # the reader of our output went away
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.OK)
+
+
+@contextlib.contextmanager
+def _target(arguments: argparse.Namespace) -> Iterator[str]:
+    """The URL to judge: the user's, or that of a reference server that lives as long as the run."""
+    if arguments.reference == bool(arguments.url):
+        raise UsageError("give either a URL to judge, such as http://127.0.0.1:8000/v1, or --reference")
+    if arguments.fault and not arguments.reference:
+        raise UsageError("--fault belongs to --reference: a real server has its own")
+    if arguments.url:
+        yield arguments.url
+        return
+    from wireproof.reference_server import faults, player
+    from wireproof.reference_server.config import Config
+
+    if arguments.fault:
+        try:
+            faults.parse(arguments.fault)
+        except faults.UnknownFault as error:
+            raise UsageError(str(error)) from error
+    with player.serve_in_thread(Config()) as url:
+        yield url.replace("/v1", f"/fault/{arguments.fault}/v1") if arguments.fault else url
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Judge with pytest in a subprocess, with our own ini: a user's ini can silently deselect everything."""
+    suites = folder("suites")
+    command = [sys.executable, "-m", "pytest", "-c", str(suites / "pytest.ini"), "--rootdir", str(suites)]
+    command += ["-p", "wireproof.plugin", str(suites)]
+    options = {
+        "model": arguments.model,
+        "api-key-env": arguments.api_key_env,
+        "suite": arguments.suite,
+        "level": arguments.level,
+        "record": arguments.output,
+        "html": arguments.html,
+        "junit": arguments.junit,
+        "engine": arguments.engine,
+        "label": arguments.label,
+        "concurrency": arguments.concurrency,
+        "samples": arguments.samples,
+        "timeout": arguments.timeout,
+    }
+    for name, value in options.items():
+        if value not in (None, ""):
+            path = name in ("record", "html", "junit")
+            command.append(f"--wireproof-{name}={Path(value).resolve() if path else value}")
+    command += [f"--wireproof-header={h}" for h in arguments.header]
+    if arguments.slow:
+        command.append("--wireproof-slow")
+    command.append("-v" if arguments.verbose else "-q")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    paths = [str(p.parent) for p in (Path(__file__).resolve().parent,)]
+    environment["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [environment.get("PYTHONPATH")])])
+    with _target(arguments) as url:
+        done = subprocess.run([*command, f"--target={url}"], env=environment, check=False)
+    if done.returncode in (0, 1, 2, 3):
+        return done.returncode
+    return int(Exit.USAGE if done.returncode in (4, 5) else Exit.TARGET)
+
+
+def _selected(text: str) -> list[rules.Rule]:
+    try:
+        return rules.select(rules.load().values(), _suites(text))
+    except ValueError as error:
+        raise UsageError(f"--suite: {error}") from error
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from . import check
+
+    try:
+        return int(
+            check.check(
+                [Path(p) for p in arguments.paths],
+                _selected(arguments.suite),
+                suites=_suites(arguments.suite),
+                level=arguments.level,
+                engine=arguments.engine,
+                label=arguments.label,
+                record=_path(arguments.output),
+                html=_path(arguments.html),
+                junit=_path(arguments.junit),
+                verbose=arguments.verbose,
+            )
+        )
+    except check.CheckError as error:
+        raise UsageError(str(error)) from error
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from .outputs import faults_by_rule
+
+    chosen = _selected(arguments.suite)
+    if arguments.json:
+        faults = faults_by_rule()
+        print(json.dumps([rules.as_json(r, faults.get(r.id, ())) for r in chosen], indent=1, ensure_ascii=False))
+        return Exit.OK
+    width = max(len(r.id) for r in chosen)
+    for r in chosen:
+        mark = " " if r.check else "-"
+        print(f"{mark} {r.level.value:6} {r.id:{width}}  {', '.join(r.book):13} {r.requirement}")
+    unchecked = sum(1 for r in chosen if r.check is None)
+    print(f"{len(chosen)} rules; {unchecked} (marked -) cannot be observed: `wireproof explain RULE` says why")
+    return Exit.OK
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from .outputs import explain_text
+
+    rules.load()
+    found = rules.REGISTRY.find(arguments.rule)
+    if found is None:
+        import difflib
+
+        names = [n for r in rules.REGISTRY.rules.values() for n in (r.id, *r.book)]
+        close = difflib.get_close_matches(arguments.rule, names, n=3, cutoff=0.4)
+        hint = f"; did you mean {', '.join(close)}?" if close else "; `wireproof list` has them all"
+        raise UsageError(f"no rule is called {arguments.rule!r}{hint}")
+    print(explain_text(found))
+    return Exit.OK
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from . import outputs, runrecord
+
+    try:
+        records = [runrecord.read(Path(p)) for p in arguments.records]
+        paths = (_path(arguments.html), _path(arguments.junit), _path(arguments.markdown), _path(arguments.json))
+        outputs.write(records, level=arguments.level, html=paths[0], junit=paths[1], markdown=paths[2], matrix=paths[3])
+    except runrecord.RecordError as error:
+        raise UsageError(str(error)) from error
+    if not any(paths):
+        from wireproof.reports import markdown
+
+        print(markdown.render(records, level=arguments.level))
+    return Exit.OK
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from wireproof.reference_server import faults, player
+    from wireproof.reference_server.config import Config
+
+    if arguments.list_faults:
+        for name, fault in sorted(faults.load().items()):
+            print(f"{name:42} {fault.summary}")
+        return Exit.OK
+    key = None
+    if arguments.api_key_env:
+        key = os.environ.get(arguments.api_key_env)
+        if not key:
+            raise UsageError(f"the environment variable {arguments.api_key_env} (--api-key-env) is not set")
+
+    def ready(url: str) -> None:
+        if arguments.print_url:
+            print(url, flush=True)
+        else:
+            print(f"The reference server answers at {url} (model {_REFERENCE_MODEL}); Ctrl-C stops it.")
+            faulty = url.replace("/v1", "/fault/done.missing/v1")
+            print(
+                f"A fault is chosen by path, such as {faulty}; `wireproof serve --list-faults` lists them.", flush=True
+            )
+
+    try:
+        player.run_forever(Config(api_key=key), host=arguments.host, port=arguments.port, on_ready=ready)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {arguments.host}:{arguments.port} ({error.strerror}): choose --port 0"
+        ) from error
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Everything that a run shows or writes besides its record. Imports the report folders lazily."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from . import terminal
+from .failure import reactions
+from .record.recorder import Progress
+from .rules import Of, Rule, as_json
+from .runrecord import RecordError, RunRecord
+from .summary import Outcome
+from .wire.transcript import Transcript
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+def faults_by_rule() -> dict[str, list[str]]:
+    """Rule id -> names of the reference server's faults that break it."""
+    from wireproof.reference_server import faults
+
+    out: dict[str, list[str]] = {}
+    for name, fault in faults.load().items():
+        if not name.startswith("legal."):
+            for rule in fault.breaks:
+                out.setdefault(rule, []).append(name)
+    return {rule: sorted(names) for rule, names in out.items()}
+
+
+def rule_line(rule: Rule) -> dict[str, object]:
+    """A rule as the record has it, with what clients did."""
+    return {**as_json(rule, ()), "clients": reactions(rule.evidence)}
+
+
+def _console(width: int | None = None) -> tuple[Console, io.StringIO]:
+    out = io.StringIO()
+    colour = sys.stdout.isatty()
+    return Console(file=out, force_terminal=colour, width=width or (None if colour else 120), highlight=False), out
+
+
+def failure_text(rule: Rule, outcome: Outcome, transcripts: Mapping[str, Transcript]) -> str:
+    """One broken rule, in full."""
+    console, out = _console()
+    console.print(terminal.failure_text(rule_line(rule), outcome, transcripts, width=console.width))
+    return out.getvalue().rstrip("\n")
+
+
+def summary_text(run: Run, *, verbose: bool, offline: bool = False) -> str:
+    """What the run came to. A live run's gating failures are left out: pytest has printed them."""
+    console, out = _console()
+    lines = {r.id: rule_line(r) for r in run.rules}
+    cost = {} if offline else run.costs()
+    terminal.print_summary(console, run.summary, lines, run.transcripts, cost, verbose=verbose, failures=offline)
+    if run.stopped:
+        console.print(f"Recording ended early: {run.stopped}.", markup=False)
+    return out.getvalue().rstrip("\n")
+
+
+def explain_text(rule: Rule) -> str:
+    """A rule as `wireproof explain` shows it."""
+    faults = faults_by_rule().get(rule.id, [])
+    parts = [
+        f"{rule.id}  ({rule.level.value}{', ' + ', '.join(rule.book) if rule.book else ''})",
+        "",
+        rule.requirement,
+        "",
+        f"Why: {rule.why}" if rule.why else "",
+        f"Source: {rule.source}{' ' + rule.source.link if rule.source.link else ''}",
+    ]
+    if rule.check is None:
+        parts.append(f"Not checked: {rule.reason}")
+    elif rule.on is not None:
+        what = "" if isinstance(rule.on, Of) else rule.on.what
+        parts.append(f"Judged on: {what or ' with '.join(rule.needs)}")
+        parts.append(f"Scenarios that show it: {', '.join(rule.needs)}")
+    if hurt := reactions(rule.evidence):
+        parts.append("Who breaks (measured):")
+        parts += [f"  {r['client']}, wire case {r['case']}: {r['reaction']}" for r in hurt]
+    if faults:
+        parts.append(f"Faults that break it: {', '.join(faults)}")
+        parts.append(f"See it fail: wireproof run --reference --fault {faults[0]} --suite {rule.id}")
+    return "\n".join(p for i, p in enumerate(parts) if p or i in (1, 3))
+
+
+@contextlib.contextmanager
+def progress_bar() -> Generator[Callable[[Progress], None], None, None]:
+    """A bar on stderr with requests, tokens and time left; silent when stderr is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("recording"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[requests]} requests, {task.fields[tokens]} tokens"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("recording", total=None, requests=0, tokens=0)
+
+        def show(progress: Progress) -> None:
+            cost = progress.cost
+            tokens = cost.prompt_tokens + cost.completion_tokens
+            bar.update(task, completed=progress.done, total=progress.total, requests=cost.requests, tokens=tokens)
+
+        yield show
+
+
+def write(
+    records: Sequence[RunRecord],
+    *,
+    level: str,
+    html: Path | None = None,
+    junit: Path | None = None,
+    markdown: Path | None = None,
+    matrix: Path | None = None,
+) -> None:
+    """Write reports from run records. Raises RecordError when a file cannot be written."""
+    import json
+
+    from wireproof.reports import html as html_report
+    from wireproof.reports import junit as junit_report
+    from wireproof.reports import markdown as markdown_report
+    from wireproof.reports import matrix as matrix_report
+
+    jobs: list[tuple[Path | None, Callable[[], str]]] = [
+        (html, lambda: html_report.render(records, level=level)),
+        (junit, lambda: junit_report.render(records[0], level=level)),
+        (markdown, lambda: markdown_report.render(records, level=level)),
+        (matrix, lambda: json.dumps(matrix_report.matrix_json(records, level=level), indent=1)),
+    ]
+    for path, render in jobs:
+        if path is None:
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(render(), encoding="utf-8")
+        except OSError as error:
+            raise RecordError(f"cannot write {path}: {error.strerror}; choose another file") from error

@@ -1,0 +1,282 @@
+"""The pytest plugin: options, collection and hooks. Glue only; without --target it is inert.
+
+    pytest --target=http://127.0.0.1:8000/v1
+
+Checks are collected from `wireproof.suites`, one item per rule. The plan is recorded
+after collection, then each item judges its rule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import outputs, rules
+from .record.live import BadTarget, Limits, parse_target
+from .record.preflight import PreflightError
+from .resources import folder
+from .run import Options, Run
+from .runrecord import RecordError, read
+from .summary import Exit, Outcome
+from .verdict import Status
+
+_RUN = pytest.StashKey[Run]()
+_OUTCOME = pytest.StashKey[Outcome]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("wireproof", "conformance to the OpenAI wire contract")
+    add = group.addoption
+    add("--target", metavar="URL", help="base URL of the server to judge, such as http://127.0.0.1:8000/v1")
+    add("--wireproof-model", metavar="MODEL", help="the model to ask for (default: the only one that is served)")
+    add("--wireproof-api-key-env", metavar="VAR", help="environment variable that holds the API key")
+    add(
+        "--wireproof-header",
+        action="append",
+        default=[],
+        metavar="NAME=VAR",
+        help="extra request header whose value is in the environment variable VAR",
+    )
+    add(
+        "--wireproof-suite",
+        default="",
+        metavar="A,B",
+        help="suites (areas), rule ids or rule numbers to judge (default: all)",
+    )
+    add("--wireproof-level", choices=("must", "should"), default="must", help="which broken rules fail the run")
+    add("--wireproof-record", metavar="FILE", help="write the run record (JSON Lines)")
+    add("--wireproof-html", metavar="FILE", help="write the HTML report")
+    add("--wireproof-junit", metavar="FILE", help="write JUnit XML, one test case per rule")
+    add("--wireproof-concurrency", type=int, default=4, metavar="N", help="requests at a time (default 4)")
+    add("--wireproof-samples", type=int, default=1, metavar="N", help="record each scenario N times")
+    add("--wireproof-slow", action="store_true", help="also record scenarios that wait for tens of seconds")
+    add(
+        "--wireproof-timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="longest silence of the target (default 60)",
+    )
+    add(
+        "--wireproof-engine",
+        metavar="NAME==VERSION",
+        help="the engine behind the target, when it does not say so itself",
+    )
+    add("--wireproof-label", default="", metavar="TEXT", help="name of this run's column in reports")
+
+
+def _options(config: pytest.Config) -> Options:
+    get = config.getoption
+    variable = get("--wireproof-api-key-env")
+    key = None
+    if variable:
+        key = os.environ.get(variable)
+        if not key:
+            raise pytest.UsageError(f"the environment variable {variable} (--wireproof-api-key-env) is not set")
+    headers = {}
+    for item in get("--wireproof-header"):
+        name, _, source = item.partition("=")
+        value = os.environ.get(source)
+        if not name or value is None:
+            raise pytest.UsageError(f"--wireproof-header {item!r}: write NAME=VAR, with VAR set in the environment")
+        headers[name] = value
+    for name, low in (("concurrency", 1), ("samples", 1), ("timeout", 1)):
+        if get(f"--wireproof-{name}") < low:
+            raise pytest.UsageError(f"--wireproof-{name} must be {low} or more")
+    try:
+        target = parse_target(get("--target"), api_key=key, headers=headers)
+    except BadTarget as error:
+        raise pytest.UsageError(f"--target: {error}") from error
+    return Options(
+        target=target,
+        model=get("--wireproof-model"),
+        engine=get("--wireproof-engine"),
+        label=get("--wireproof-label"),
+        suites=tuple(s.strip() for s in get("--wireproof-suite").split(",") if s.strip()),
+        level=get("--wireproof-level"),
+        concurrency=get("--wireproof-concurrency"),
+        samples=get("--wireproof-samples"),
+        slow=get("--wireproof-slow"),
+        limits=Limits(idle_seconds=get("--wireproof-timeout")),
+        **{name: Path(p) if (p := get(f"--wireproof-{name}")) else None for name in ("record", "html", "junit")},
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With a target and no paths of the user's own, the bundled suites are what is collected."""
+    if not config.getoption("--target"):
+        return
+    _options(config)  # a mistake in the options is told before anything is collected
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args[:] = [str(folder("suites"))]
+
+
+# -- collection --------------------------------------------------------------
+
+
+class RuleModule(pytest.File):
+    """A module of checks; imported by its packaged name, so that no rule is defined twice."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        area = self.path.parent.name
+        for marker in (area, "must", "should", "may"):
+            self.config.addinivalue_line("markers", f"{marker}: rules of this area or level (wireproof)")
+        module = importlib.import_module(f"wireproof.suites.{area}.{self.path.stem}")
+        for rule in rules.load().values():
+            if rule.check is not None and rule.check.__module__ == module.__name__:
+                yield RuleItem.from_parent(self, name=rule.id, rule=rule)
+
+
+class RuleItem(pytest.Item):
+    """One rule: passes, fails, warns, or says why it could not be judged."""
+
+    def __init__(self, *, rule: rules.Rule, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rule = rule
+        self.add_marker(rule.area)
+        self.add_marker(rule.level.value.lower())
+
+    def runtest(self) -> None:
+        run = self.config.stash.get(_RUN, None)
+        if run is None:
+            pytest.skip("give the server to judge with --target=URL")
+        outcome = run.outcome(self.rule)
+        self.stash[_OUTCOME] = outcome
+        if outcome.gates(run.options.level) or outcome.status is Status.ERROR:
+            raise RuleBroken(outcome)
+        if outcome.status not in (Status.PASS, Status.FAIL):
+            pytest.skip(f"{outcome.status.value}: {outcome.reason}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, RuleBroken):
+            run = self.config.stash[_RUN]
+            return outputs.failure_text(self.rule, excinfo.value.outcome, run.transcripts)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        check = self.rule.check
+        assert check is not None
+        return self.path, check.__code__.co_firstlineno - 1, f"{self.rule.level.value} {self.rule.id}"
+
+
+class RuleBroken(Exception):
+    """The target broke a rule that gates, or we could not judge it for an error."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.rule)
+        self.outcome = outcome
+
+
+def _is_check_module(path: Path) -> bool:
+    return path.name.startswith("test_") and path.suffix == ".py" and path.parent.parent == folder("suites")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Any:
+    if _is_check_module(module_path):
+        return RuleModule.from_parent(parent, path=module_path)
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--target"):
+        return
+    options = _options(config)
+    try:
+        chosen = {r.id for r in rules.select(rules.load().values(), options.suites)}
+    except ValueError as error:
+        raise pytest.UsageError(f"--wireproof-suite: {error}") from error
+    dropped = [i for i in items if isinstance(i, RuleItem) and i.rule.id not in chosen]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [i for i in items if i not in set(dropped)]
+
+
+# -- the run -------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    config = session.config
+    found = [item.rule for item in session.items if isinstance(item, RuleItem)]
+    if config.getoption("--target") and found and not config.option.collectonly:
+        options = _options(config)
+        if options.record is None and (options.html or options.junit):
+            scratch = Path(tempfile.mkdtemp(prefix="wireproof-")) / "run.jsonl"
+            options = Options(**{**vars(options), "record": scratch})
+        run = Run(options, [*found, *_unobservable(options)], outputs.faults_by_rule())
+        config.stash[_RUN] = run
+        try:
+            with outputs.progress_bar() as on_progress:
+                run.record(on_progress)
+        except PreflightError as error:
+            _give_up(config, str(error), Exit.USAGE if error.usage else Exit.TARGET)
+        except RecordError as error:
+            _give_up(config, str(error), Exit.USAGE)
+        except KeyboardInterrupt:
+            run.finish(int(Exit.TARGET), "interrupted")
+            raise
+    return (yield)
+
+
+def _unobservable(options: Options) -> list[rules.Rule]:
+    """Rules without a check belong into the record too, with their reason."""
+    return [r for r in rules.select(rules.load().values(), options.suites) if r.check is None]
+
+
+def _give_up(config: pytest.Config, message: str, code: Exit) -> None:
+    with contextlib.suppress(KeyError):
+        config.stash[_RUN].finish(int(code), message)
+        del config.stash[_RUN]
+    pytest.exit(f"wireproof: {message}", returncode=int(code))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    outcome = item.stash.get(_OUTCOME, None)
+    if outcome is not None and call.when == "call":
+        report.wireproof = outcome  # type: ignore[attr-defined]
+    return report
+
+
+def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str, bool]] | str] | None:
+    outcome: Outcome | None = getattr(report, "wireproof", None)
+    if outcome is None or report.failed:
+        return None
+    if outcome.status is Status.FAIL:
+        return "warned", "w", ("WARNING", {"yellow": True})
+    if outcome.status is Status.PASS:
+        return None
+    return outcome.status.value, outcome.status.value[0], (outcome.status.value.upper(), {"yellow": True})
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    run = session.config.stash.get(_RUN, None)
+    if run is None:
+        return
+    complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    for rule in run.rules:
+        if complete and rule.check is None:
+            run.outcome(rule)
+    code = run.finish(None if complete else int(Exit.TARGET), "" if complete else "interrupted")
+    others_failed = any(not isinstance(i, RuleItem) for i in session.items) and exitstatus == 1
+    if complete and not others_failed:
+        session.exitstatus = int(code)
+    record = run.options.record
+    if record is not None and (run.options.html or run.options.junit):
+        outputs.write([read(record)], level=run.options.level, html=run.options.html, junit=run.options.junit)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    run = config.stash.get(_RUN, None)
+    if run is None or not run.outcomes:
+        return
+    terminalreporter.write_line(outputs.summary_text(run, verbose=config.get_verbosity() > 0))

@@ -1,0 +1,201 @@
+"""One run against a live target: preflight, record, judge, write the record. The plugin drives it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+from .exchange import Exchange
+from .failure import reactions
+from .judge import Judge, Recording
+from .record import preflight
+from .record.live import Limits, LiveSender, Target
+from .record.recorder import Cost, Progress, Recorder
+from .rules import Rule, digest
+from .runrecord import Writer
+from .summary import Exit, Outcome, Summary, summarize
+from .verdict import Verdict
+from .wire.transcript import Transcript
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run was asked to do."""
+
+    target: Target
+    model: str | None = None
+    engine: str | None = None
+    label: str = ""
+    suites: tuple[str, ...] = ()
+    level: str = "must"
+    concurrency: int = 4
+    samples: int = 1
+    slow: bool = False
+    limits: Limits = field(default_factory=Limits)
+    record: Path | None = None
+    html: Path | None = None
+    junit: Path | None = None
+
+
+def host() -> dict[str, Any]:
+    """The machine that judged, without its name."""
+    return {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count() or 0,
+    }
+
+
+def header(
+    rules: Sequence[Rule],
+    *,
+    mode: str,
+    url: str,
+    engine: preflight.Engine,
+    model: str,
+    level: str,
+    suites: Sequence[str],
+) -> dict[str, Any]:
+    """The first line of a run record."""
+    return {
+        "tool": __version__,
+        "rules": digest(rules),
+        "started": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "target": {"url": url},
+        "engine": {"name": engine.name, "version": engine.version, "order": engine.order},
+        "model": {"id": model},
+        "host": host(),
+        "selection": {"mode": mode, "level": level, "suites": list(suites), "rules": len(rules)},
+    }
+
+
+class Run:
+    """Owns everything that one run produces. Verdicts come from `outcome`, rule by rule."""
+
+    def __init__(self, options: Options, rules: Sequence[Rule], faults: Mapping[str, Sequence[str]]) -> None:
+        self.options, self.rules = options, list(rules)
+        self._faults = faults
+        self._started = time.perf_counter()
+        self.cost = Cost()
+        self.stopped = ""
+        self.model = ""
+        self.engine = preflight.Engine()
+        self.transcripts: dict[str, Transcript] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self._writer: Writer | None = None
+        self._judge: Judge | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken (seconds)."""
+        return time.perf_counter() - self._started
+
+    def record(self, on_progress: Callable[[Progress], None] | None = None) -> None:
+        """Preflight, then record every scenario that the rules need.
+
+        Raises PreflightError when the target cannot be judged, RecordError when the record
+        cannot be written.
+        """
+        asyncio.run(self._record(on_progress))
+
+    async def _record(self, on_progress: Callable[[Progress], None] | None) -> None:
+        options = self.options
+        found = await preflight.run(options.target, model=options.model, engine=options.engine, limits=options.limits)
+        self.model, self.engine = found.model, found.engine
+        if options.record is not None:
+            self._open(options.record)
+        recorder = Recorder(
+            LiveSender(options.target, found.model, options.limits),
+            concurrency=options.concurrency,
+            samples=options.samples,
+            on_exchange=self._keep,
+            on_progress=on_progress,
+        )
+        names = list(dict.fromkeys(name for r in self.rules for name in r.needs))
+        try:
+            recorded = await recorder.record(names, slow=options.slow)
+        finally:
+            self.cost, self.stopped = recorder.cost, recorder.stopped
+        self._judge = Judge(recorded)
+
+    def use(self, recorded: Recording) -> None:
+        """Judge a recording that exists already (offline)."""
+        self._judge = Judge(recorded)
+        for x in recorded.exchanges:
+            self._keep(x)
+            self.cost = self.cost.plus(x)
+
+    def open(self, path: Path, first: Mapping[str, Any]) -> None:
+        """Begin the record with a header."""
+        self._writer = Writer(path, first)
+        for r in self.rules:
+            self._writer.rule(r, self._faults.get(r.id, ()), reactions(r.evidence))
+
+    def _open(self, path: Path) -> None:
+        first = header(
+            self.rules,
+            mode="live",
+            url=self.options.target.shown,
+            engine=self.engine,
+            model=self.model,
+            level=self.options.level,
+            suites=self.options.suites,
+        )
+        if self.options.label:
+            first["label"] = self.options.label
+        self.open(path, first)
+
+    def _keep(self, x: Exchange) -> None:
+        self.transcripts[x.transcript.id] = x.transcript
+        if self._writer is not None:
+            self._writer.transcript(x.transcript)
+
+    def outcome(self, r: Rule) -> Outcome:
+        """Judge one rule, once."""
+        if r.id not in self.outcomes:
+            assert self._judge is not None, "record() comes first"
+            verdicts = self._judge.judge(r)
+            self.outcomes[r.id] = summarize(verdicts, {r.id: r.level.value}, level=self.options.level).outcomes[0]
+            if self._writer is not None:
+                for verdict in verdicts:
+                    self._writer.verdict(verdict, r.level.value)
+        return self.outcomes[r.id]
+
+    @property
+    def summary(self) -> Summary:
+        """What the run has come to so far."""
+        return Summary(tuple(self.outcomes.values()), self.options.level)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Every verdict so far."""
+        return [v for o in self.outcomes.values() for v in o.verdicts]
+
+    def costs(self) -> dict[str, float]:
+        """The cost as the record has it."""
+        return {
+            "requests": self.cost.requests,
+            "prompt_tokens": self.cost.prompt_tokens,
+            "completion_tokens": self.cost.completion_tokens,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def finish(self, exit_code: int | None = None, error: str = "") -> Exit:
+        """Write the footer; returns the exit code."""
+        code = Exit(exit_code) if exit_code is not None else self.summary.exit
+        if code is Exit.OK and self.stopped:
+            code = Exit.TARGET
+        if self._writer is not None:
+            more = {"error": error} if error else {}
+            self._writer.end(self.summary.counts, self.costs(), int(code), **more)
+            self._writer = None
+        return code

@@ -1,0 +1,82 @@
+"""Whether everything is said when a stream ends, and whether its body ends."""
+
+from __future__ import annotations
+
+from wireproof.evidence import STREAMS, is_stream
+from wireproof.exchange import Exchange
+from wireproof.rules import MUST, SHOULD, Each, client, observed, rule
+from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.strictjson import is_int
+from wireproof.wire.transcript import Ending
+
+# From [DONE] to the end of the body, and from an error event to the end of the body (seconds).
+_DONE_LIMIT, _ERROR_LIMIT = 1.0, 10.0
+_HUNG = (Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT)
+
+
+@rule(
+    "done.choices.all-finished",
+    MUST,
+    on=STREAMS,
+    book="DONE-005",
+    source=client("openai-node", "finalizeChatCompletion"),
+    evidence=("finish_missing", "finish_only_done_no_finish_tool"),
+)
+def test_all_finished(x: Exchange) -> None:
+    """Every choice that was opened gets its finish_reason before the stream ends.
+
+    openai-node's helper throws "missing finish_reason for choice 0"; the others take the torn text for a whole
+    answer.
+    """
+    assembled = x.finished_stream
+    if not x.answered.framing.complete and x.transcript.ending not in _HUNG:
+        raise inconclusive("the body broke off")
+    for choice in assembled.choices:
+        done = not is_int(choice.index) or any(p.finish_reason for p in choice.parts)
+        require(done, f"a finish_reason for choice {choice.index}", got="none", at=choice.parts[-1])
+
+
+@rule("done.body.ends-soon", SHOULD, on=STREAMS, book="DONE-006", source=client("openai-python", "AsyncStream"))
+def test_body_ends_soon(x: Exchange) -> None:
+    """The body of a stream ends within a second after [DONE].
+
+    openai-python drains the body before it returns: a body that stays open blocks the caller, who has the whole
+    answer already.
+    """
+    if not x.transcript.timed:
+        raise NotApplicable("the recording has no times")
+    if not x.done or x.cut_by_us:
+        raise inconclusive("there is no [DONE], or we left")
+    last = x.done[-1]
+    if x.events[-1] is not last:
+        raise inconclusive("more follows [DONE], which done.marker.once-and-last judges")
+    waited = x.transcript.ended_at - x.answered.at(last.span[1] - 1)
+    soon = waited <= _DONE_LIMIT and x.transcript.ending not in _HUNG
+    require(soon, "the end of the body within 1 s of [DONE]", got=f"{waited:.1f} s, {x.transcript.ending}", at=last)
+
+
+_BROKEN_STREAMS = Each(
+    "every chat stream with an error event",
+    lambda x: is_stream(x) and bool(x.errors) and not x.cut_by_us,
+    (),  # no request makes a sound server fail in mid-stream
+)
+
+
+@rule(
+    "done.error.stream-ends",
+    SHOULD,
+    on=_BROKEN_STREAMS,
+    book="DONE-007",
+    source=observed("error event, then [DONE]", "https://github.com/sashabaranov/go-openai/pull/396"),
+)
+def test_error_ends_stream(x: Exchange) -> None:
+    """After an error event the stream ends, directly or with a final [DONE]: it does not stay open.
+
+    Clients that ignore the event wait for more until their timeout.
+    """
+    last = x.errors[-1]
+    if x.transcript.ending is Ending.UNKNOWN:
+        raise NotApplicable("the recording does not say how it ended")
+    waited = x.transcript.ended_at - x.answered.at(last.event.span[1] - 1) if x.transcript.timed else 0.0
+    closed = x.transcript.ending not in _HUNG and waited <= _ERROR_LIMIT
+    require(closed, "the end of the stream after the error", got=f"still open after {waited:.1f} s", at=last)

@@ -1,0 +1,208 @@
+"""Which finish_reason belongs to which end: by itself, at the limit, with calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wireproof.evidence import ANSWERS, is_answer
+from wireproof.exchange import Exchange, Outcome
+from wireproof.rules import MUST, SHOULD, Each, contract, each_of, observed, openapi, rule
+from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.strictjson import get, is_int, parse
+
+# The answer of the pinned scenarios, and where their stop strings cut it.
+_PINNED = "alpha beta gamma delta epsilon"
+_WRONG_FOR_STOP = ("length", "tool_calls", "function_call", "content_filter")
+# A forced call of our scenarios cannot be whole within so few tokens.
+_SURELY_CUT = 16
+
+_FORCED_NOTE = "https://community.openai.com/t/731488/13"
+
+
+def _choice(x: Exchange) -> Any:
+    return x.asked.get("tool_choice")
+
+
+def _is_named(x: Exchange) -> bool:
+    return get(_choice(x), "type") == "function" and bool(x.asked.get("tools"))
+
+
+_NAMED = Each(
+    "every answer to a named tool choice",
+    lambda x: is_answer(x) and _is_named(x),
+    ("tools-named", "tools-named-stream"),
+)
+_REQUIRED = Each(
+    "every answer to tool_choice required",
+    lambda x: is_answer(x) and _choice(x) == "required" and bool(x.asked.get("tools")),
+    ("tools-required", "tools-required-stream", "tools-required-n2-stream"),
+)
+_WITH_TOOLS = Each(
+    "every answer to a request with tools and a limit on tokens",
+    lambda x: is_answer(x) and bool(x.asked.get("tools")) and x.token_limit is not None,
+    ("tools-cut", "tools-cut-stream", "tools-required"),
+)
+_CUT = (
+    *("plain-cut", "stream-cut", "plain-cut-one", "stream-cut-one", "plain-n3-cut", "stream-n3-cut"),
+    *("plain-cut-completion-tokens", "stream-cut-completion-tokens"),
+)
+_ENDS = {
+    "plain-pinned": _PINNED,
+    "stream-pinned": _PINNED,
+    "plain-stop": "alpha beta gam",
+    "stream-stop": "alpha beta gam",
+    "plain-stop-one-string": "alpha beta ",
+    "stream-stop-one-string": "alpha beta ",
+}
+
+
+def _tokens(x: Exchange) -> int | None:
+    """completion_tokens of the answer, where it says so."""
+    found = (x.usage or {}).get("completion_tokens")
+    return found if is_int(found) else None
+
+
+def _is_json(arguments: Any) -> bool:
+    if not isinstance(arguments, str):
+        return True  # the type is judged by the rules for tool calls
+    try:
+        json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+@rule(
+    "finish.stop.by-itself-or-stop",
+    MUST,
+    on=each_of(*_ENDS),
+    book="FINISH-005",
+    source=openapi("finish_reason: stop"),
+)
+def test_stop(x: Exchange) -> None:
+    """finish_reason is "stop" when the answer ends by itself or at a stop string.
+
+    Callers take any other value for a cut, a call or a filter, and go on or raise.
+    """
+    for o in x.outcomes:
+        text = o.content if isinstance(o.content, str) else ""
+        whole = text.endswith(_ENDS[x.scenario]) if x.asked.get("stop") else get(parse(text).value, "text") == _PINNED
+        if not whole:
+            raise inconclusive(f"the answer did not end where it should have ended: {text[-40:]!r}")
+        require(o.finish_reason not in _WRONG_FOR_STOP, "stop", got=o.finish_reason)
+
+
+@rule(
+    "finish.length.when-cut",
+    MUST,
+    on=each_of(*_CUT),
+    book="FINISH-006",
+    source=openapi("finish_reason: length"),
+)
+def test_length_when_cut(x: Exchange) -> None:
+    """finish_reason is "length" when the limit on tokens cut the answer.
+
+    Nothing else shows the cut: openai-python's .parse() raises LengthFinishReasonError only then,
+    and continuation logic never starts.
+    """
+    tokens, limit = _tokens(x), x.token_limit
+    if tokens is None or limit is None:
+        raise inconclusive("no usage says whether the limit was reached")
+    if tokens < limit * x.asked_n:
+        raise inconclusive(f"the model ended by itself after {tokens} tokens")
+    for o in x.outcomes:
+        require(o.finish_reason not in ("stop", "tool_calls"), f"length after {tokens} tokens", got=o.finish_reason)
+
+
+@rule(
+    "finish.tool-calls.iff-called",
+    MUST,
+    on=ANSWERS,
+    book="FINISH-007",
+    source=contract("finish_reason tells the agent loop to run tools"),
+)
+def test_tool_calls_iff_called(x: Exchange) -> None:
+    """finish_reason is "tool_calls" only with a tool call, and always with one when the model was free to call.
+
+    Agent loops branch on it: "stop" with calls ends the loop, "tool_calls" without calls crashes it. A forced
+    call may end with "stop", as OpenAI's do.
+    """
+    free = _choice(x) in (None, "auto")
+    for o in x.outcomes:
+        if o.finish_reason == "tool_calls":
+            require(o.calls, "a tool call with finish_reason tool_calls", got="none")
+        elif o.calls and free:
+            require(o.finish_reason != "stop", "tool_calls, as there are tool calls", got=o.finish_reason)
+
+
+def _check_forced(x: Exchange, preferred: str) -> None:
+    """`length` is right for a forced call only when the limit was really reached."""
+    tokens, limit = _tokens(x), x.token_limit
+    for o in x.outcomes:
+        if o.finish_reason != "length" or x.asked_n > 1:
+            continue
+        if tokens is None or limit is None:
+            raise inconclusive("no usage says whether the limit was reached")
+        require(tokens >= limit, preferred, got=f"length after {tokens} of {limit} tokens")
+
+
+@rule(
+    "finish.named.stop-or-tool-calls",
+    SHOULD,
+    on=_NAMED,
+    book="FINISH-008",
+    source=observed("OpenAI staff: stop after a forced function", _FORCED_NOTE),
+    evidence=("tool_finish_stop",),
+)
+def test_named(x: Exchange) -> None:
+    """After a named tool finish_reason is "stop" (OpenAI's way) or "tool_calls", unless the answer was cut.
+
+    Both are in use, so clients must take both; "length" makes them throw a whole call away.
+    """
+    _check_forced(x, "stop or tool_calls")
+
+
+@rule(
+    "finish.required.tool-calls-or-stop",
+    SHOULD,
+    on=_REQUIRED,
+    book="FINISH-009",
+    source=observed("tool_calls, at first stop", _FORCED_NOTE),
+)
+def test_required(x: Exchange) -> None:
+    """With tool_choice required finish_reason is "tool_calls" or "stop", unless the answer was cut.
+
+    tool_calls is preferred: loops that wait for it never run a call that ends with anything else.
+    """
+    _check_forced(x, "tool_calls or stop")
+
+
+@rule(
+    "finish.tool-calls.cut-is-length",
+    MUST,
+    on=_WITH_TOOLS,
+    book="FINISH-010",
+    source=openapi("finish_reason: length"),
+)
+def test_cut_call_is_length(x: Exchange) -> None:
+    """A tool call that the limit on tokens cut off ends with "length", not "tool_calls" or "stop".
+
+    The arguments are half a JSON text: an agent that trusts the reason runs a truncated call, or crashes.
+    """
+    tokens, limit = _tokens(x), x.token_limit or 0
+    forced = _is_named(x) or _choice(x) == "required"
+    if x.asked_n > 1:
+        raise NotApplicable("usage does not tell which of several choices was cut")
+    if tokens is None and not (forced and limit <= _SURELY_CUT):
+        raise inconclusive("no usage says whether the limit was reached")
+    if tokens is not None and tokens < limit:
+        raise NotApplicable("the answer was not cut")
+    for o in x.outcomes:
+        if _cut_call(o, forced):
+            require(o.finish_reason not in ("tool_calls", "stop"), "length for a call cut off", got=o.finish_reason)
+
+
+def _cut_call(o: Outcome, forced: bool) -> bool:
+    """A call is there in part, or a forced one not at all (a server may drop what was cut)."""
+    return any(not _is_json(arguments) for _, arguments in o.calls) or (forced and not o.calls)

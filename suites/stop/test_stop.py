@@ -1,0 +1,173 @@
+"""Stop strings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wireproof.evidence import is_answer
+from wireproof.exchange import Exchange
+from wireproof.rules import MUST, SHOULD, Each, Twins, contract, each_of, of, openapi, rule
+from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.strictjson import get, parse
+
+_PINNED = "alpha beta gamma delta epsilon"
+_STOP = "StopConfiguration"
+_PINNED_STOPS = ("plain-stop", "stream-stop", "plain-stop-one-string", "stream-stop-one-string")
+
+
+def _stops(x: Exchange) -> list[str]:
+    """The stop strings that were asked for."""
+    given = x.asked.get("stop")
+    found = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    return [s for s in found if isinstance(s, str) and s]
+
+
+_STOPPED = Each("every answer to a request with stop", lambda x: is_answer(x) and bool(_stops(x)), _PINNED_STOPS)
+
+
+def _texts(x: Exchange) -> list[str]:
+    return [o.content for o in x.outcomes if isinstance(o.content, str)]
+
+
+def _pinned_cut(x: Exchange) -> tuple[str, str, str]:
+    """Of a pinned answer: what stands before the stop string, the stop string, and what came from there on."""
+    stop = _stops(x)[0]
+    head = _PINNED.partition(stop)[0]
+    text = next(iter(_texts(x)), "")
+    start = text.find(_PINNED[:6])
+    if start < 0:
+        raise inconclusive(f"the answer is not the pinned one: {text[:60]!r}")
+    return head, stop, text[start:]
+
+
+@rule(
+    "stop.forms.accepted",
+    MUST,
+    on=each_of("stop-one-string", "stop-four", "stop-four-stream"),
+    book="PARAM-005",
+    source=openapi(_STOP),
+)
+def test_forms_accepted(x: Exchange) -> None:
+    """stop may be one string or an array of up to four.
+
+    Prompt scaffolding uses both forms; a refusal breaks it on the first call.
+    """
+    response = x.answered
+    require(x.ok, "200 for this form of stop", got=x.refusal(), at=(0, min(len(response.content), 200)))
+
+
+@rule(
+    "stop.text.excluded",
+    MUST,
+    on=_STOPPED,
+    book="PARAM-006",
+    source=openapi(f"{_STOP}: the returned text will not contain the stop sequence"),
+)
+def test_text_excluded(x: Exchange) -> None:
+    """No answer contains a stop string that was asked for.
+
+    Parsers rely on it: a ReAct agent reads its own "Observation:" as if the tool had spoken.
+    """
+    if x.asked.get("include_stop_str_in_output") is True:
+        raise NotApplicable("the request asks for the stop string in the text")
+    for text in _texts(x):
+        found = next((s for s in _stops(x) if s in text), None)
+        require(found is None, f"no {found!r} in the text", got=text[-80:])
+
+
+@rule("stop.match.any-position", MUST, on=each_of(*_PINNED_STOPS), source=openapi(_STOP))
+def test_match_any_position(x: Exchange) -> None:
+    """A stop string ends the answer wherever it begins, inside a word and across tokens, to the very character.
+
+    Matching by whole tokens runs on to the limit, or drops the letters before the match.
+    """
+    head, stop, text = _pinned_cut(x)
+    kept = text.startswith(head)
+    require(kept, f"{head!r} up to the stop string", got=text)
+    rest = text[len(head) :]
+    # A stop string that stays in the text, or a beginning of it, is judged by the rules for that.
+    require(stop.startswith(rest), f"an end at the stop string {stop!r}", got=text)
+
+
+@rule(
+    "stop.stream.no-partial",
+    MUST,
+    on=each_of("stream-stop", "stream-stop-one-string"),
+    book="PARAM-007",
+    source=openapi(_STOP),
+)
+def test_stream_no_partial(x: Exchange) -> None:
+    """A stream never shows the beginning of a stop string that is recognised later.
+
+    Users see "STO"; agents find half a marker in their prompt.
+    """
+    head, stop, text = _pinned_cut(x)
+    rest = text[len(head) :]
+    partial = text.startswith(head) and 0 < len(rest) < len(stop) and stop.startswith(rest)
+    at = x.assembled.choices[0].parts[-1]
+    require(not partial, f"nothing of the stop string {stop!r}", got=f"{rest!r} at the end", at=at)
+
+
+@rule(
+    "stop.text.nothing-lost",
+    MUST,
+    on=of("plain-pinned", "plain-stop-near-miss", "stream-stop-near-miss"),
+    source=contract("text that is held back is sent in the end"),
+)
+def test_nothing_lost(whole: Exchange, plain: Exchange, stream: Exchange) -> None:
+    """A stop string of which only a beginning occurs removes no character.
+
+    Text that is held back because a stop string might begin there is lost at the end: the last word disappears.
+    """
+    wanted = _pinned_value(whole)
+    if wanted != _PINNED:
+        raise inconclusive("the server does not keep to the schema that pins the text")
+    for x in (plain, stream):
+        for o in x.outcomes:
+            if o.finish_reason == "length":
+                raise inconclusive("the answer was cut")
+            found = _pinned_value(x)
+            require(found == wanted, "the whole text, as without stop", got=_texts(x) or "no text", owner=x)
+
+
+def _pinned_value(x: Exchange) -> Any:
+    return get(parse(next(iter(_texts(x)), "")).value, "text")
+
+
+@rule(
+    "stop.parity.with-plain",
+    MUST,
+    on=Twins(
+        "the same request with stop at temperature 0, plain and streamed",
+        lambda x: is_answer(x) and bool(_stops(x)),
+        ("plain-stop", "stream-stop", "plain-stop-one-string", "stream-stop-one-string"),
+    ),
+    source=contract("one answer, two ways to send it"),
+)
+def test_parity_with_plain(plain: Exchange, stream: Exchange) -> None:
+    """An answer that ends at a stop string has the same text, streamed or not.
+
+    The two modes look for the stop string in different code; each has lost or leaked text alone.
+    """
+    if any(o.finish_reason == "length" for o in (*plain.outcomes, *stream.outcomes)):
+        raise inconclusive("the answer was cut before the stop string")
+    wanted, found = _texts(plain), _texts(stream)
+    require(found == wanted, f"{wanted[0] if wanted else 'no text'!r} as in the plain answer", got=found, owner=stream)
+
+
+@rule(
+    "stop.values.refused",
+    SHOULD,
+    on=each_of("stop-five", "stop-number", "stop-numbers"),
+    book="PARAM-008",
+    source=openapi(f"{_STOP}: maxItems 4, strings"),
+)
+def test_values_refused(x: Exchange) -> None:
+    """A stop that is no string or array of strings is refused with a 4xx; more than four are refused or obeyed.
+
+    Ignored in silence, the answer runs on, and nothing says why.
+    """
+    refused = x.answered.status is not None and 400 <= x.answered.status < 500
+    if not refused and x.ok and len(_stops(x)) > 4:
+        return  # a server may take more; stop.text.excluded judges whether it obeys them
+    require(refused, "a 4xx for this stop", got=x.status)
