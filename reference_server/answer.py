@@ -174,10 +174,6 @@ class ApiError(Exception):
         return {"error": error}
 
 
-def too_large(limit: int) -> ApiError:
-    return ApiError(413, f"The request body is larger than {limit} bytes.", code="request_too_large")
-
-
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     """The usual 400."""
     return ApiError(400, message, param=param, code=code)

@@ -13,12 +13,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import constrain, engine, faults, protocol
-from .answer import ApiError, Emit, Frame, Framing, HttpAnswer, HttpRequest, Piece, PieceKind, Step, invalid, too_large
+from .answer import ApiError, Emit, Frame, Framing, HttpAnswer, HttpRequest, Piece, PieceKind, Step, invalid
 from .config import Config
 from .fields import parse_json
 from .layers import Context, Hooks, Layer
 from .request import ChatRequest, parse_chat
-from .routes import Gauges, Json, Route, Text, find, simple
+from .routes import Gauges, Json, Route, Text, find, simple, too_large
 
 _FAULT = "/fault/"
 _PREFIX_BLOCK = 128
@@ -105,7 +105,7 @@ class App:
         try:
             route, argument = find(exchange.http, self.config)
             if len(exchange.http.body) > self.config.body_limit:
-                raise too_large(self.config.body_limit)
+                raise too_large(self.config)
             if route is Route.CHAT:
                 chat = self._chat(exchange)
                 prompt = engine.render(chat)

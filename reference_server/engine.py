@@ -142,7 +142,7 @@ class _Choice:
         text = self._args if rails.phase is Phase.ARGS else self._text
         values = model.logits(self._context, text.pending, [*rails.hints, *self._plan.hints()])
         mask = rails.mask()
-        end = bool(mask[vocab.EOS])
+        end = bool(mask[vocab.EOS]) and rails.phase is Phase.TEXT
         if end and (chat.ignore_eos or self._count < chat.min_tokens):
             mask[vocab.EOS] = False
             mask[vocab.EOS] = not mask.any()  # under a grammar that is at its end, the end it is

@@ -167,7 +167,13 @@ def record(fault: str = "", *, scenarios: Sequence[str] = (), settings: Config |
     """Record scenarios (all of them by default) from a fresh reference server with a fault."""
     names = list(scenarios) or list(load())
     recorder = Recorder(MemorySender(App(settings or config()), fault), concurrency=1)
-    return asyncio.run(recorder.record(names, slow=True))
+    out: list[Recording] = []
+
+    async def keep() -> None:  # a result that asyncio.run returns is printed by it once, at great length
+        out.append(await recorder.record(names, slow=True))
+
+    asyncio.run(keep())
+    return out[0]
 
 
 class Matrix:
@@ -205,9 +211,16 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{name or '(clean)'}:")
         for label, ids in (("  also breaks", broken - declared), ("  does not break", declared - broken)):
             for rule in sorted(ids):
-                detail = next((f"{v.case}: {v.violations[0].expected} / got {v.violations[0].got}"
-                               for v in found.get(rule, []) if v.violations), "no such rule" if rule not in found else
-                              "; ".join(sorted({f"{v.status}: {v.reason}"[:90] for v in found[rule]})))
+                detail = next(
+                    (
+                        f"{v.case}: {v.violations[0].expected} / got {v.violations[0].got}"
+                        for v in found.get(rule, [])
+                        if v.violations
+                    ),
+                    "no such rule"
+                    if rule not in found
+                    else "; ".join(sorted({f"{v.status}: {v.reason}"[:90] for v in found[rule]})),
+                )
                 print(f"{label} {rule} ({detail[:230]})")
         for rule, reason in errors.items():
             print(f"  ERROR in {rule}: {reason}")

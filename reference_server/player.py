@@ -21,6 +21,7 @@ import h11
 from .answer import ApiError, Close, Emit, How, HttpRequest, Step
 from .app import App
 from .config import Config
+from .routes import too_large
 
 _READ = 65536
 _AHEAD = 2**20  # how much of later requests is read while an answer is being sent
@@ -210,11 +211,6 @@ def _malformed(error: h11.RemoteProtocolError) -> ApiError:
     return ApiError(status, f"Malformed HTTP request: {error}.")
 
 
-def too_large(config: Config) -> ApiError:
-    """The refusal of a request body over the limit."""
-    return ApiError(413, f"The request body is larger than {config.body_limit} bytes.", code="request_too_large")
-
-
 def _declared_length(head: h11.Request) -> int:
     return next((int(value) for name, value in head.headers if name == b"content-length"), 0)
 
@@ -333,4 +329,4 @@ def run_forever(
     asyncio.run(main())
 
 
-__all__ = ["run_forever", "serve", "serve_in_thread"]
+__all__ = ["run_forever", "serve", "serve_in_thread", "too_large"]

@@ -181,7 +181,7 @@ class Intent:
 _KEY = re.compile(rb'"[^"\\]+": "?$')
 _WAIT = re.compile(r"\s?\[wait\s+(\d{1,5}(?:\.\d+)?)\s*s\]\s?")
 _ECHO = re.compile(
-    r"^\s*(?:please\s+)?(?:repeat|say|echo|print|write|output"
+    r"^[ \t]*(?:please\s+)?(?:repeat|say|echo|print|write|output"
     r"|(?:reply|answer|respond|return)\b(?=[^:\n]*\b(?:exactly|only|with|verbatim)\b))\b[^:\n]{0,80}:[ \n]?(.*)",
     re.I | re.S | re.M,
 )
@@ -265,6 +265,7 @@ def _text(chat: ChatRequest, said: str) -> str | None:
     if count:
         first, last = int(count.group(1) or 1), int(count.group(2))
         step = 1 if last >= first else -1
+        last = first + max(-20_000, min(20_000, last - first))
         return ", ".join(str(i) for i in range(first, last + step, step))
     if _GREETING.match(said) and not _LONG.search(said):
         return "Hello! How can I help you today?"
@@ -292,10 +293,8 @@ def _constrained(chat: ChatRequest, said: str, schema: Any) -> str:
     if form.kind in ("regex", "grammar"):
         return wanted or ""
     if wanted is not None:
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             return _compact(json.loads(wanted))
-        except ValueError:
-            pass
     if form.kind == "json_object":
         return _compact({"answer": wanted if wanted is not None else _supply(said).word()})
     return _compact(build(schema, _supply(said)))
@@ -349,11 +348,11 @@ def _calls(chat: ChatRequest, said: str) -> tuple[Call, ...]:
 
 
 def _call(tool: Tool, supply: Supply) -> Call:
-    literal = re.search(r"\{.*\}", supply.said, re.S)
     value: Any = None
-    if literal is not None:
-        with contextlib.suppress(ValueError):
-            value = json.loads(literal.group())  # arguments that the user wrote out
+    start, end = supply.said.find("{"), supply.said.rfind("}")
+    if 0 <= start < end:
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(supply.said[start : end + 1])  # arguments that the user wrote out
     if not isinstance(value, dict):
         value = build(tool.parameters, supply) if tool.parameters else {}
     return Call(tool.name, _compact(value if isinstance(value, dict) else {}))

@@ -89,6 +89,11 @@ class Gauges:
             yield piece
 
 
+def too_large(config: Config) -> ApiError:
+    """The refusal of a request body over the limit."""
+    return ApiError(413, f"The request body is larger than {config.body_limit} bytes.", code="request_too_large")
+
+
 def find(request: HttpRequest, config: Config) -> tuple[Route, str]:
     """The route and its argument; 401, 404 or 405 otherwise."""
     path = request.path

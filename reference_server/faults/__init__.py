@@ -1,6 +1,6 @@
 """The registry of faults. Modules of this package register theirs with `@fault(...)` when imported.
 
-    @fault("done.not-last", layer=Layer.SSE, breaks={"sse.done.once-and-last"}, source="https://...")
+    @fault("done.not-last", layer=Layer.SSE, breaks={"done.marker.once-and-last"}, source="https://...")
     def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
         \"\"\"[DONE] comes first, content after it.\"\"\"
 

@@ -164,16 +164,15 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     source="https://github.com/lidge-jun/opencodex/issues/3770",
 )
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """The streamed path knows text only: calls vanish, and finish_reason is always stop."""
+    """The streamed path knows text only: calls vanish, and finish_reason is stop."""
     for chunk in chunks:
+        if any("tool_calls" in choice["delta"] for choice in chunk["choices"]):
+            continue
         changed = copy.deepcopy(chunk)
         for choice in changed["choices"]:
-            if choice["delta"].pop("tool_calls", None) is not None and not choice["finish_reason"]:
-                break
-            if choice["finish_reason"]:
+            if choice["finish_reason"] == "tool_calls":
                 choice["finish_reason"] = "stop"
-        else:
-            yield changed
+        yield changed
 
 
 def _nulls(choice: dict[str, Any]) -> None:

@@ -75,15 +75,14 @@ def _(frames: Frames, ctx: Context) -> Frames:
 
 @fault("done.chunk-after", layer=Layer.SSE, breaks={"done.marker.once-and-last"})
 def _(frames: Frames, ctx: Context) -> Frames:
-    """A chunk with vendor data follows [DONE]."""
-    last = b""
+    """A chunk with vendor data follows [DONE], where no usage was asked for."""
+    start = b""
     for frame in frames:
         yield frame
-        if frame == DONE_FRAME and last:
-            yield Frame(last)
-        elif frame.data.startswith(b"data: {") and b'"delta":{}' not in frame.data:
-            start = frame.data[: frame.data.find(b'"choices":')]
-            last = start + b'"choices":[],"timings":{"total_ms":12}}\n\n' if start else b""
+        if frame == DONE_FRAME and start:
+            yield Frame(start + b'"choices":[],"timings":{"total_ms":12}}\n\n')
+        elif b'"usage":' not in frame.data:
+            start = frame.data[: max(0, frame.data.find(b'"choices":'))]
 
 
 @fault(

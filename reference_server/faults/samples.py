@@ -9,7 +9,7 @@ from ..answer import DONE_FRAME, Frame, HttpAnswer
 from . import Context, Layer, fault
 
 
-@fault("done.not-last", layer=Layer.SSE, breaks={"sse.done.once-and-last"})
+@fault("done.not-last", layer=Layer.SSE, breaks={"done.marker.once-and-last", "done.marker.every-finish"})
 def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
     """[DONE] comes first, content after it."""
     yield DONE_FRAME

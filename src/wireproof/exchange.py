@@ -236,16 +236,16 @@ class Exchange:
 
     @cached_property
     def chunks(self) -> list[chat.Chunk]:
-        """The payloads that are JSON objects and no errors."""
-        return [c for c in self.payloads if c.parsed.ok and isinstance(c.value, dict) and not c.is_error]
+        """The payloads that are JSON objects, no errors, and no asides (pings and the like have rules of their own)."""
+        objects = (c for c in self.payloads if c.parsed.ok and isinstance(c.value, dict))
+        return [c for c in objects if not c.is_error and not c.is_aside]
 
-    @cached_property
+    @property
     def answer_chunks(self) -> list[chat.Chunk]:
-        """The chunks without pings and the like, to which other rules belong; inconclusive when there is none."""
-        found = [c for c in self.chunks if not c.is_aside]
-        if not found:
+        """The chunks; inconclusive when there is none."""
+        if not self.chunks:
             raise Inconclusive("the stream has no chunks")
-        return found
+        return self.chunks
 
     @property
     def answer_parts(self) -> tuple[chat.Part, ...]:

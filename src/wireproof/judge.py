@@ -191,7 +191,8 @@ def _twin_key(x: Exchange) -> str | None:
         return None
     rest = {k: v for k, v in asked.items() if k not in ("stream", "stream_options")}
     extra = sorted((k.lower(), v) for k, v in x.request.headers if k.lower().startswith("x-wireproof"))
-    return json.dumps([rest, extra], sort_keys=True)
+    place = x.scenario.rpartition("/")[0]  # recordings of one folder come from one server and model
+    return json.dumps([place, rest, extra], sort_keys=True)
 
 
 def find_twins(exchanges: Sequence[Exchange]) -> list[tuple[Exchange, Exchange]]:

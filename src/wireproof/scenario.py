@@ -66,7 +66,13 @@ class Scenario:
         return out
 
     def content(self, model: str) -> bytes:
-        """The request body for a model (bytes)."""
+        """The request body for a model (bytes). Made once: some bodies are megabytes long."""
+        made: dict[str, bytes] = self.__dict__.setdefault("_content", {})
+        if model not in made:
+            made[model] = self._make_content(model)
+        return made[model]
+
+    def _make_content(self, model: str) -> bytes:
         if self.raw is not None:
             return self.raw.replace("$MODEL", json.dumps(model, ensure_ascii=False)[1:-1]).encode("utf-8")
         if self.body is None:

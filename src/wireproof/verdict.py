@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -78,9 +79,16 @@ class _HasEvent(Protocol):
     def event(self) -> HasSpan: ...
 
 
+_short = reprlib.Repr()
+_short.maxlevel = 4
+_short.maxdict = _short.maxlist = _short.maxtuple = 12
+_short.maxstring = _short.maxother = 160
+
+
 def show(value: Any, limit: int = 160) -> str:
-    """A value as a short text for a message."""
-    text = value if isinstance(value, str) else repr(value)
+    """A value as a short text for a message; the target may have made it huge or deep."""
+    plain = value is None or isinstance(value, (str, bytes, int, float, list, tuple, dict, set, frozenset))
+    text = value if isinstance(value, str) else _short.repr(value) if plain else type(value).__name__
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

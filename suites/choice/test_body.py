@@ -7,7 +7,7 @@ from typing import Any
 
 from wireproof.evidence import PLAIN
 from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, contract, openapi, rule
+from wireproof.rules import MUST, SHOULD, Each, contract, openapi, rule
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -124,7 +124,7 @@ def test_content_type(x: Exchange) -> None:
 @rule(
     "choice.message.content-not-null",
     MUST,
-    on=PLAIN,
+    on=Each(PLAIN.what, PLAIN.match, (*PLAIN.needs, "plain-cut-one", "stop-at-start")),
     book="CHOICE-007",
     source=contract("an answer without tool calls has text"),
 )

@@ -10,7 +10,7 @@ from typing import Any
 from wireproof.evidence import ALL_ANSWERS, ANSWERS
 from wireproof.exchange import Exchange
 from wireproof.rules import MUST, SHOULD, Each, client, each_of, observed, openapi, rule
-from wireproof.verdict import inconclusive, require
+from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int, parse
 
 # Refused requests are matched too, so that a server without n > 1 is reported as such.
@@ -48,6 +48,8 @@ def test_count_equals_n(x: Exchange) -> None:
     choices [] gives LangChain and LlamaIndex an IndexError; fewer than n silently weakens every vote
     over several samples (ragas, optillm, self-consistency).
     """
+    if not x.valid:
+        raise NotApplicable("the request is one that may be refused")
     found = _indexes(x)
     require(len(found) == x.asked_n, f"{x.asked_n} choices", got=f"{len(found)}, with the indexes {found}")
     if all(is_int(i) for i in found):  # an index of another type is judged by its own rule
@@ -179,7 +181,9 @@ def test_n_sampled_independently(x: Exchange) -> None:
     """
     choices = x.plain_choices
     texts = [get(c, "message", "content") for c in choices]
-    if len(texts) < 2 or any(t != texts[0] for t in texts):
+    if not all(isinstance(t, str) for t in texts) or len(texts) < 2:
+        raise inconclusive("there are no several texts to compare")
+    if len(set(texts)) > 1:
         return
     # How likely is it that the model says the same again, each time? Its own log probabilities tell.
     entries = get(choices[0], "logprobs", "content")

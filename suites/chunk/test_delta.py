@@ -17,8 +17,8 @@ _DELTA = "ChatCompletionStreamResponseDelta"
 
 
 def _choices(x: Exchange) -> list[Choice]:
-    """The choices that have an integer index: for others, first and later parts cannot be told apart."""
-    found = [c for c in x.assembled.choices if is_int(c.index)]
+    """The choices with an index that was asked for: of others, first and later parts cannot be told apart."""
+    found = [c for c in x.assembled.choices if is_int(c.index) and 0 <= c.index < x.asked_n]
     if not found:
         raise inconclusive("the stream has no choices")
     return found

@@ -13,7 +13,6 @@ from wireproof.wire.strictjson import get, is_int, parse
 
 # The answer of the pinned scenarios, and where their stop strings cut it.
 _PINNED = "alpha beta gamma delta epsilon"
-_WRONG_FOR_STOP = ("length", "tool_calls", "function_call", "content_filter")
 # A forced call of our scenarios cannot be whole within so few tokens.
 _SURELY_CUT = 16
 
@@ -43,6 +42,14 @@ _WITH_TOOLS = Each(
     lambda x: is_answer(x) and bool(x.asked.get("tools")) and x.token_limit is not None,
     ("tools-cut", "tools-cut-stream", "tools-required"),
 )
+_FREE_AND_FORCED = Each(
+    ANSWERS.what,
+    ANSWERS.match,
+    (
+        *("tools-auto-none-needed", "tools-auto-none-needed-stream", "tools-auto", "tools-auto-stream"),
+        *("tools-required", "tools-named", "plain-pinned", "stream-pinned"),
+    ),
+)
 _CUT = (
     *("plain-cut", "stream-cut", "plain-cut-one", "stream-cut-one", "plain-n3-cut", "stream-n3-cut"),
     *("plain-cut-completion-tokens", "stream-cut-completion-tokens"),
@@ -63,11 +70,19 @@ def _tokens(x: Exchange) -> int | None:
     return found if is_int(found) else None
 
 
-def _is_json(arguments: Any) -> bool:
+def _once(x: Exchange) -> list[Outcome]:
+    """The outcomes of an answer whose choices finished once; finish.stream.once judges the others."""
+    if x.is_event_stream and any(len(c.finishes) > 1 for c in x.finished_stream.choices):
+        raise inconclusive("a choice has several values of finish_reason")
+    return x.outcomes
+
+
+def _is_json(arguments: Any, *, needed: bool) -> bool:
+    """Whether arguments are a whole JSON text; none at all will do where no argument is needed."""
     if not isinstance(arguments, str):
         return True  # the type is judged by the rules for tool calls
     try:
-        json.loads(arguments or "{}")
+        json.loads(arguments if arguments or needed else "{}")
     except (ValueError, RecursionError):
         return False
     return True
@@ -83,14 +98,15 @@ def _is_json(arguments: Any) -> bool:
 def test_stop(x: Exchange) -> None:
     """finish_reason is "stop" when the answer ends by itself or at a stop string.
 
-    Callers take any other value for a cut, a call or a filter, and go on or raise.
+    Callers take "length" for a cut, and ask for a continuation that does not exist.
     """
-    for o in x.outcomes:
+    for o in _once(x):
         text = o.content if isinstance(o.content, str) else ""
         whole = text.endswith(_ENDS[x.scenario]) if x.asked.get("stop") else get(parse(text).value, "text") == _PINNED
         if not whole:
             raise inconclusive(f"the answer did not end where it should have ended: {text[-40:]!r}")
-        require(o.finish_reason not in _WRONG_FOR_STOP, "stop", got=o.finish_reason)
+        # tool_calls without a call, function_call, content_filter and null are judged by rules of their own.
+        require(o.finish_reason != "length", "stop", got=o.finish_reason)
 
 
 @rule(
@@ -111,14 +127,14 @@ def test_length_when_cut(x: Exchange) -> None:
         raise inconclusive("no usage says whether the limit was reached")
     if tokens < limit * x.asked_n:
         raise inconclusive(f"the model ended by itself after {tokens} tokens")
-    for o in x.outcomes:
+    for o in _once(x):
         require(o.finish_reason not in ("stop", "tool_calls"), f"length after {tokens} tokens", got=o.finish_reason)
 
 
 @rule(
     "finish.tool-calls.iff-called",
     MUST,
-    on=ANSWERS,
+    on=_FREE_AND_FORCED,
     book="FINISH-007",
     source=contract("finish_reason tells the agent loop to run tools"),
 )
@@ -129,7 +145,9 @@ def test_tool_calls_iff_called(x: Exchange) -> None:
     call may end with "stop", as OpenAI's do.
     """
     free = _choice(x) in (None, "auto")
-    for o in x.outcomes:
+    if x.is_event_stream is False and not all(isinstance(c.get("message"), dict) for c in x.plain_choices):
+        raise inconclusive("a choice has no message: choice.members.present judges that")
+    for o in _once(x):
         if o.finish_reason == "tool_calls":
             require(o.calls, "a tool call with finish_reason tool_calls", got="none")
         elif o.calls and free:
@@ -139,11 +157,11 @@ def test_tool_calls_iff_called(x: Exchange) -> None:
 def _check_forced(x: Exchange, preferred: str) -> None:
     """`length` is right for a forced call only when the limit was really reached."""
     tokens, limit = _tokens(x), x.token_limit
-    for o in x.outcomes:
+    for o in _once(x):
         if o.finish_reason != "length" or x.asked_n > 1:
             continue
         if tokens is None or limit is None:
-            raise inconclusive("no usage says whether the limit was reached")
+            raise NotApplicable("no usage says whether the limit was reached")
         require(tokens >= limit, preferred, got=f"length after {tokens} of {limit} tokens")
 
 
@@ -198,11 +216,13 @@ def test_cut_call_is_length(x: Exchange) -> None:
         raise inconclusive("no usage says whether the limit was reached")
     if tokens is not None and tokens < limit:
         raise NotApplicable("the answer was not cut")
-    for o in x.outcomes:
-        if _cut_call(o, forced):
+    for o in _once(x):
+        if _cut_call(x, o, forced):
             require(o.finish_reason not in ("tool_calls", "stop"), "length for a call cut off", got=o.finish_reason)
 
 
-def _cut_call(o: Outcome, forced: bool) -> bool:
+def _cut_call(x: Exchange, o: Outcome, forced: bool) -> bool:
     """A call is there in part, or a forced one not at all (a server may drop what was cut)."""
-    return any(not _is_json(arguments) for _, arguments in o.calls) or (forced and not o.calls)
+    tools = x.asked.get("tools")
+    needed = isinstance(tools, list) and all(get(t, "function", "parameters", "required") for t in tools)
+    return any(not _is_json(arguments, needed=needed) for _, arguments in o.calls) or (forced and not o.calls)

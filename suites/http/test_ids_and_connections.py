@@ -9,7 +9,7 @@ from wireproof.evidence import ALL_RESPONSES, PLAIN_SCENARIOS, STREAM_SCENARIOS
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
 from wireproof.rules import SHOULD, Across, Each, contract, observed, of, rfc, rule
-from wireproof.verdict import NotApplicable, require
+from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.http import FramingKind
 from wireproof.wire.strictjson import get
 
@@ -103,6 +103,8 @@ def test_connection_reusable(take: Take) -> None:
     for before, after in pairwise(steps):
         if not before.ok:
             raise before.refused()
+        if before.answered.framing.problem:
+            raise inconclusive("a body did not end as it should: http.body.framed-exactly says so")
         closing = "close" in (before.answered.header("connection") or "").lower()
         why = "Connection: close" if closing else f"a body that ends with the connection ({before.scenario})"
         ends = closing or before.answered.framing.kind is FramingKind.CLOSE

@@ -8,7 +8,11 @@ from wireproof.rules import MUST, SHOULD, Each, client, contract, rfc, rule
 from wireproof.verdict import NotApplicable, require
 from wireproof.wire.strictjson import get, is_int
 
-HEADS = Each("every chat stream with its headers", lambda x: is_stream(x) and x.knows_headers, STREAM_SCENARIOS)
+HEADS = Each(
+    "every chat stream with its headers",
+    lambda x: is_stream(x) and x.asked_stream and x.knows_headers,
+    STREAM_SCENARIOS,
+)
 
 
 @rule("sse.header.no-proxy-buffering", SHOULD, on=HEADS, book="SSE-019", source=contract("proxy buffering"))

@@ -26,6 +26,11 @@ _NOT_PROMPT = frozenset(
 )
 
 
+def _is_open(x: Exchange) -> bool:
+    """Whether only the limit is likely to end the answer; else a wrong finish_reason would be called a wrong count."""
+    return not any(x.asked.get(name) for name in ("stop", "tools", "functions", "response_format"))
+
+
 def _count(x: Exchange, name: str = "completion_tokens") -> int:
     """A count of the answer's usage; inconclusive when there is none: other rules demand it."""
     found = (x.usage or {}).get(name)
@@ -81,8 +86,10 @@ def test_total_sum(x: Exchange) -> None:
     "usage.length.exact",
     MUST,
     on=Each(
-        "every answer with one choice and a small limit on tokens",
-        lambda x: is_answer(x) and x.asked_n == 1 and x.token_limit is not None and x.token_limit <= _SMALL_LIMIT,
+        "every open answer with one choice and a small limit on tokens",
+        lambda x: (
+            is_answer(x) and x.asked_n == 1 and _is_open(x) and (x.token_limit or _SMALL_LIMIT + 1) <= _SMALL_LIMIT
+        ),
         ("plain-cut", "stream-cut", "plain-cut-one", "stream-cut-one", "plain-cut-completion-tokens"),
     ),
     book="USAGE-003",
@@ -99,8 +106,8 @@ def test_length_exact(x: Exchange) -> None:
         raise NotApplicable("no usage was asked for")
     found = _count(x)
     limit = x.token_limit or 0
-    if found > limit:
-        raise inconclusive("more tokens than the limit: usage.completion.within-limit judges that")
+    if found > limit or not found:
+        raise inconclusive("0 or too many tokens: usage.completion.counted and .within-limit judge that")
     require(found == limit, f"{limit} completion tokens", got=found)
 
 
@@ -161,8 +168,8 @@ def test_n_completion_summed(x: Exchange) -> None:
     if x.is_event_stream and not x.asked_usage and x.usage is None:
         raise NotApplicable("no usage was asked for")
     found, limit = _count(x), x.token_limit or 0
-    if found > limit * x.asked_n:
-        raise inconclusive("more tokens than the limit: usage.completion.within-limit judges that")
+    if found > limit * x.asked_n or not found:
+        raise inconclusive("0 or too many tokens: usage.completion.counted and .within-limit judge that")
     require(found == limit * x.asked_n, f"{x.asked_n} times {limit} completion tokens", got=found)
 
 

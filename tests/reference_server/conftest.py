@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from wireproof.reference_server.answer import Emit, How, HttpRequest
 from wireproof.reference_server.app import App
 from wireproof.reference_server.config import Config

@@ -1,6 +1,7 @@
 """Stop strings, limits, choices, usage: what the engine promises, plain and streamed alike."""
 
 import pytest
+
 from wireproof.reference_server import policy, vocab
 
 NUMBERS = ", ".join(str(i) for i in range(1, 21))

@@ -83,6 +83,16 @@ def test_unsupported_schema_is_refused(server, schema):
     assert (reply.status, reply.error["type"]) == (400, "invalid_request_error")
 
 
+def test_keywords_beyond_the_grammar_are_passed_over_unless_strict(server):
+    odd = {"type": "object", "properties": {"a": {"type": "array", "items": STRING, "uniqueItems": True}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": odd}}
+    assert calls_of(server.chat("call f", tools=[tool]))[0][0] == "f"
+    tool["function"]["strict"] = True
+    assert server.chat("call f", tools=[tool]).error["param"] == "tools[0].function.parameters"
+    loose = {"type": "json_schema", "json_schema": {"name": "x", "schema": odd}}
+    assert "a" in json.loads(server.chat("hi", response_format=loose).content)
+
+
 def test_extensions(server):
     assert server.chat("no?", structured_outputs={"choice": ["yes", "no"]}).content == "no"
     assert server.chat("x", structured_outputs={"regex": "[ab]{4}c"}).content[-1] == "c"

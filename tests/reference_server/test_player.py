@@ -1,5 +1,6 @@
 """A real socket: keep-alive, pipelining, disconnects, limits."""
 
+import itertools
 import json
 import socket
 import time
@@ -7,6 +8,9 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
+
+from wireproof.reference_server import faults
+from wireproof.reference_server.answer import Close, How
 from wireproof.reference_server.config import Config
 from wireproof.reference_server.player import serve_in_thread
 
@@ -42,6 +46,14 @@ def read_until(sock, end):
             break
         data += more
     return data
+
+
+@contextmanager
+def spied(monkeypatch, layer, apply):
+    """Every `/fault/spy` request gets this fault."""
+    spy = faults.Fault("spy", layer, frozenset({"x"}), "s", (), "", apply)
+    monkeypatch.setattr(faults, "parse", lambda names: (spy,))
+    yield
 
 
 def metric(address, name):
@@ -108,6 +120,33 @@ def test_tokens_arrive_as_they_are_made(address):
         read_until(sock, b"0\r\n\r\n")
         whole = time.monotonic() - started
     assert first < 0.2 < 0.28 < whole
+
+
+def test_reset_after_the_bytes(address, monkeypatch):
+    def reset(steps, ctx):
+        yield from itertools.islice(steps, 3)
+        yield Close(How.RESET)
+
+    with spied(monkeypatch, faults.Layer.SOCKET, reset), connected(address) as sock:
+        sock.sendall(b"".join(chat("hi", stream=True)).replace(b"/v1", b"/fault/spy/v1", 1))
+        time.sleep(0.1)
+        data = sock.recv(65536)
+        with pytest.raises(ConnectionResetError):
+            sock.recv(65536)
+    assert data.startswith(b"HTTP/1.1 200 OK") and b"[DONE]" not in data
+
+
+def test_a_bug_is_answered_with_500(address, monkeypatch, capsys):
+    def bug(body, ctx):
+        if ctx.status == 200:
+            raise RuntimeError("secret detail")
+        return body
+
+    with spied(monkeypatch, faults.Layer.MESSAGE, bug), connected(address) as sock:
+        sock.sendall(GET.replace(b"/v1", b"/fault/spy/v1", 1))
+        data = read_until(sock, b"}}")
+    assert data.startswith(b"HTTP/1.1 500 ") and b'"server_error"' in data and b"secret" not in data
+    assert "secret detail" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+
 from wireproof.reference_server import faults
 from wireproof.reference_server.answer import DONE_FRAME, How, HttpRequest
 from wireproof.reference_server.layers import Hooks, Layer
@@ -152,6 +153,10 @@ BODIES = [b"", b"{", b"[1]", b"\xff{}", b"\xef\xbb\xbf{}", NAN, b'{"a":"\\ud83d"
 def test_bad_bodies(server, body):
     reply = server.post("/v1/chat/completions", body)
     assert (reply.status, reply.error["code"]) == (400, None)
+
+
+def test_body_limit(make_server):
+    assert make_server(body_limit=50).chat("hi").status == 413
 
 
 def test_content_types(server):

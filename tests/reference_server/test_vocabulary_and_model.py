@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from wireproof.reference_server import model, vocab
 
 BANANA = "Repeat exactly: naïve 日本語 😀 “quoted” end"

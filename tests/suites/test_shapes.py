@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from wireproof import shapes
 
 from .wire import chunk, completion, usage

@@ -215,7 +215,9 @@ def _frame(t: Transcript, raw: bytes, start: int, response_headers: tuple[tuple[
     return _Body(whole, Framing(FramingKind.CLOSE, over, problem))
 
 
-def _decode_content(pieces: list[tuple[bytes, float]], coding: str) -> tuple[bytes, tuple[tuple[int, float], ...], str]:
+def _decode_content(
+    pieces: list[tuple[bytes, float]], coding: str, *, on_wire: bool = False
+) -> tuple[bytes, tuple[tuple[int, float], ...], str]:
     """Undo Content-Encoding piece by piece, so that times stay with their bytes."""
     if coding in ("", "identity"):
         arrivals, total, plain = [], 0, []
@@ -242,7 +244,7 @@ def _decode_content(pieces: list[tuple[bytes, float]], coding: str) -> tuple[byt
     except zlib.error as error:
         if not out:  # recorded by a tool that had undone the coding already
             content, arrivals_t, _ = _decode_content(pieces, "")
-            return content, arrivals_t, ""
+            return content, arrivals_t, f"the body is not {coding}: {error}" if on_wire else ""
         problem = f"the compressed body is broken: {error}"
     return b"".join(out), tuple(arrived), problem
 
@@ -281,7 +283,7 @@ def parse_response(t: Transcript) -> Response | None:
             pieces.append((raw[pos:stop], timeline.times[index]))
             pos = stop
     coding = next((v for k, v in headers if k.lower() == "content-encoding"), "").strip().lower()
-    content, arrivals, problem = _decode_content(pieces, coding)
+    content, arrivals, problem = _decode_content(pieces, coding, on_wire=t.capture is Capture.WIRE)
     return Response(
         status=status,
         reason=(line.group(3) or b"").decode("latin-1"),

@@ -1,0 +1,119 @@
+"""A summary in Markdown for a pull request comment or $GITHUB_STEP_SUMMARY.
+
+What came from the target stands in <code>, with every character that Markdown or GitHub
+could read as markup, mention or reference written as an entity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from wireproof.runrecord import RunRecord
+from wireproof.summary import Outcome
+from wireproof.terminal import cost_line, counts_line, safe, samples
+
+from .matrix import LETTERS, LEVELS, Column, columns, differing, observable, rule_lines
+
+FAILURES = 30  # rows; a comment on GitHub holds 65,536 characters
+ROWS = 60
+TEXT = 160
+
+_SPECIAL = re.compile(r"[\\`*_{}\[\]()<>#+!|~:@&$^\"']")
+
+
+def _text(value: object, limit: int = TEXT) -> str:
+    return _SPECIAL.sub(lambda m: f"&#{ord(m[0])};", safe(value, limit))
+
+
+def _code(value: object, limit: int = TEXT) -> str:
+    shown = _text(value, limit)
+    return f"<code>{shown}</code>" if shown else ""
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [" | ".join(head), " | ".join("---" for _ in head), *(" | ".join(row) for row in rows)]
+    return [f"| {line} |" for line in lines]
+
+
+def render(records: Sequence[RunRecord], *, level: str = "must") -> str:
+    """Sentence, counts, failing rules, and for several records what differs between them."""
+    cols = columns(records, level=level)
+    lines = ["## wireproof", ""]
+    for column in cols:
+        lines += _intro(column)
+    lines += _failures(cols)
+    if len(cols) > 1:
+        lines += _differences(cols)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _intro(column: Column) -> list[str]:
+    record = column.record
+    target = (record.header.get("target") or {}).get("url", "")
+    model = (record.header.get("model") or {}).get("id", "")
+    out = [f"**{_text(column.label)}: {_text(column.summary.sentence, 0)}**", ""]
+    if record.crashed:
+        out = ["**This run crashed: its record has no footer, so what follows is incomplete.**", "", *out]
+    hidden = sum(1 for line in record.rules.values() if not line.get("checked", True))
+    more = f", {hidden} cannot be observed" if hidden else ""
+    out += [f"{counts_line(column.summary)}{more}. Target {_code(target)}, model {_code(model)}.", ""]
+    if record.end:
+        out[-2] += f" {cost_line(record.end['cost'])}."
+    return out
+
+
+def _failures(cols: Sequence[Column]) -> list[str]:
+    lines = rule_lines(cols)
+    rows: list[list[str]] = []
+    for wanted in LEVELS:
+        for name in observable(lines):
+            for column in cols:
+                outcome = column.outcomes.get(name)
+                if outcome and outcome.failing and str(lines[name]["level"]) == wanted:
+                    rows.append(_failure(column, outcome, len(cols) > 1))
+    if not rows:
+        return []
+    head = ["", "Rule", "Level", *(["Engine"] if len(cols) > 1 else []), "Expected", "Got", "Case"]
+    out = ["### Failures", "", *_table(head, rows[:FAILURES]), ""]
+    if len(rows) > FAILURES:
+        out += [f"and {len(rows) - FAILURES} more: see the HTML report.", ""]
+    return out
+
+
+def _failure(column: Column, outcome: Outcome, several: bool) -> list[str]:
+    verdict = outcome.failing[0]
+    violation = verdict.violations[0] if verdict.violations else None
+    word = column.word(outcome.rule)
+    case = _code(verdict.case)
+    if samples(verdict):
+        case += f" {samples(verdict)}"
+    if len(outcome.failing) > 1:
+        case += f" and {len(outcome.failing) - 1} more"
+    return [
+        f"{LETTERS[word]} {word}",
+        _code(outcome.rule, 0),
+        _text(outcome.level),
+        *([_text(column.label)] if several else []),
+        _text(violation.expected) if violation else "",
+        _code(violation.got) if violation else "",
+        case.strip(),
+    ]
+
+
+def _differences(cols: Sequence[Column]) -> list[str]:
+    lines = rule_lines(cols)
+    rules = observable(lines)
+    found = differing(cols, rules)
+    same = len(rules) - len(found)
+    out = ["### What differs", ""]
+    if found:
+        head = ["Rule", "Level", *(_text(c.label) for c in cols)]
+        rows = [
+            [_code(name, 0), _text(lines[name]["level"]), *(f"{LETTERS[c.word(name)]} {c.word(name)}" for c in cols)]
+            for name in found[:ROWS]
+        ]
+        out += [*_table(head, rows), ""]
+        if len(found) > ROWS:
+            out += [f"and {len(found) - ROWS} more: see the HTML report.", ""]
+    return [*out, f"{same} of {len(rules)} rules have the same outcome in all columns.", ""]
