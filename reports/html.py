@@ -25,6 +25,22 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
+def ticked(text: str) -> Markup:
+    """Text of a rule in which `this` is set as code; everything is escaped."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return Markup.escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else Markup.escape(part)
+        for number, part in enumerate(parts)
+    )
+
+
+def dotted(name: str) -> Markup:
+    """A rule's id that may be broken after its dots, where a narrow column must break it."""
+    return Markup(".<wbr>").join(Markup.escape(part) for part in name.split("."))
+
+
 def render(
     records: Sequence[RunRecord],
     *,
@@ -45,6 +61,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters.update(ticked=ticked, dotted=dotted)
     style = (_templates() / "report.css").read_text(encoding="utf-8")
     script = (_templates() / "filter.js").read_text(encoding="utf-8")
     # The page may load nothing and run nothing but our own two texts, whatever a target made it show.

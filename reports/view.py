@@ -64,6 +64,7 @@ class CaseView:
     rows: list[Row]
     head: list[str]
     curl: str
+    known: bool  # a case with the same expectation stands further up
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,10 @@ def rule_view(line: Mapping[str, Any], faults: Sequence[str]) -> RuleView:
     )
 
 
-def _case(verdict: Verdict, column: Column) -> CaseView:
+def _case(verdict: Verdict, column: Column, seen: set[str]) -> CaseView:
     violation = verdict.violations[0]
+    known = violation.expected in seen
+    seen.add(violation.expected)
     found = excerpt(violation, column.record.transcripts)
     transcript = column.record.transcripts.get(violation.transcript)
     return CaseView(
@@ -132,15 +135,16 @@ def _case(verdict: Verdict, column: Column) -> CaseView:
         rows=rows(found) if found else [],
         head=head(violation, column.record.transcripts),
         curl=safe_curl(transcript, CURL) if transcript else "",
+        known=known,
     )
 
 
-def _entry(outcome: Outcome, column: Column) -> EntryView:
+def _entry(outcome: Outcome, column: Column, seen: set[str]) -> EntryView:
     shown = [v for v in outcome.failing if v.violations][:CASES]
     return EntryView(
         column=safe(column.label),
         anchor=f"f-{slug(outcome.rule)}-{column.id}",
-        cases=[_case(v, column) for v in shown],
+        cases=[_case(v, column, seen) for v in shown],
         more=[safe(v.case) for v in outcome.failing if v not in shown],
         judged=sum(1 for v in outcome.verdicts if v.status in (Status.PASS, Status.FAIL)),
         failed=len(outcome.failing),
@@ -206,7 +210,7 @@ def _facts(column: Column, total: int) -> list[tuple[str, str]]:
     return [(name, safe(value, TEXT)) for name, value in facts]
 
 
-def _counts(column: Column) -> list[tuple[str, list[int]]]:
+def _counts(column: Column) -> list[tuple[str, dict[str, int]]]:
     """For each level and for all: how many rules came to each word of LETTERS."""
     table = []
     lines = column.record.rules
@@ -214,7 +218,7 @@ def _counts(column: Column) -> list[tuple[str, list[int]]]:
     pool = [n for n in known if lines.get(n, {}).get("checked", True)]
     for level in (*LEVELS, "all"):
         found = [column.word(name) for name in pool if level in ("all", known[name])]
-        table.append((level, [found.count(word) for word in LETTERS]))
+        table.append((level, {word: found.count(word) for word in LETTERS}))
     return table
 
 
@@ -261,13 +265,15 @@ def page(cols: Sequence[Column], level: str, fault_matrix: Mapping[str, Sequence
             failing = [c for c in cols if (o := c.outcomes.get(name)) and o.status is Status.FAIL]
             if failing and views[name].level == wanted:
                 word = failing[0].word(name)
-                entries = [_entry(c.outcomes[name], c) for c in failing]
+                seen: set[str] = set()
+                entries = [_entry(c.outcomes[name], c, seen) for c in failing]
                 failures.append(FailureView(views[name], word, LETTERS[word], entries))
 
     areas: dict[str, list[tuple[RuleView, list[Cell]]]] = {}
     for name in rules:
         areas.setdefault(views[name].area, []).append((views[name], cells[name]))
     totals = [sum(1 for line in c.record.rules.values() if line.get("checked", True)) for c in cols]
+    counts = [_counts(c) for c in cols]
     return {
         "sentence": _sentence(cols),
         "sentences": [(safe(c.label), c.summary.sentence) for c in cols] if len(cols) > 1 else [],
@@ -277,8 +283,8 @@ def page(cols: Sequence[Column], level: str, fault_matrix: Mapping[str, Sequence
         "bad": any(c.summary.exit for c in cols),
         "columns": [safe(c.label) for c in cols],
         "facts": [_facts(c, total) for c, total in zip(cols, totals, strict=True)],
-        "words": list(LETTERS.items()),
-        "counts": [(safe(c.label), _counts(c)) for c in cols],
+        "words": [(w, x) for w, x in LETTERS.items() if w != "not-judged" or any(c[-1][1][w] for c in counts)],
+        "counts": [(safe(c.label), table) for c, table in zip(cols, counts, strict=True)],
         "failures": failures,
         "matrix": list(areas.items()),
         "differing": [(views[n], cells[n]) for n in differing(cols, rules)] if len(cols) > 1 else [],

@@ -154,7 +154,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "chunk.index-missing",
     layer=Layer.CHUNK,
-    breaks={"chunk.index.integer"},
+    breaks={"choice.count.equals-n", "choice.stream.independent", "chunk.index.integer", "finish.stream.once"},
     cases=("B1-023",),
     source="https://github.com/mudler/LocalAI/issues/1194",
 )
@@ -166,7 +166,14 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "chunk.index-counts",
     layer=Layer.CHUNK,
-    breaks={"chunk.role.first"},
+    breaks={
+        "choice.count.equals-n",
+        "chunk.role.first",
+        "done.choices.all-finished",
+        "finish.tool-calls.iff-called",
+        "stop.parity.with-plain",
+        "stop.text.nothing-lost",
+    },
     cases=("B1-019",),
     source="https://github.com/microsoft/foundry-local/issues/144",
 )
@@ -229,7 +236,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "chunk.zero-usage-each",
     layer=Layer.CHUNK,
-    breaks={"usage.stream.once"},
+    breaks={"usage.completion.counted", "usage.prompt.independent", "usage.stream.unasked-on-choices"},
     cases=("B1-023",),
     source="https://github.com/mudler/LocalAI/issues/1744",
 )

@@ -63,7 +63,11 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     return each_choice(chunks, lambda c: c["delta"].update(role="assistant"))
 
 
-@fault("chunk.content-parts", layer=Layer.CHUNK, breaks={"chunk.content.string"})
+@fault(
+    "chunk.content-parts",
+    layer=Layer.CHUNK,
+    breaks={"choice.stream.independent", "chunk.content.string", "stop.parity.with-plain", "stop.text.nothing-lost"},
+)
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """delta.content is an array of parts, as in a request."""
 
@@ -103,7 +107,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     return each_choice(chunks, lambda c: c["delta"].update(annotations=[{"type": "note", "text": "x"}]))
 
 
-@fault("chunk.extension-count", layer=Layer.CHUNK, breaks={"chunk.extension.accumulates"})
+@fault("chunk.extension-count", layer=Layer.CHUNK, breaks={"chunk.extension.scalar-once"})
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """Every delta repeats a number that clients sum."""
     return each_choice(chunks, lambda c: c["delta"].update(tokens_so_far=3))
@@ -112,7 +116,14 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "chunk.cumulative",
     layer=Layer.CHUNK,
-    breaks={"chunk.content.not-cumulative"},
+    breaks={
+        "choice.stream.independent",
+        "chunk.content.not-cumulative",
+        "chunk.parity.with-plain",
+        "stop.match.any-position",
+        "stop.parity.with-plain",
+        "stop.text.nothing-lost",
+    },
     cases=("B1-045",),
     source="https://github.com/NVIDIA/TensorRT-LLM/issues/3280",
 )
@@ -128,7 +139,17 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     return each_choice(chunks, edit)
 
 
-@fault("chunk.text-lost", layer=Layer.CHUNK, breaks={"chunk.content.increments"})
+@fault(
+    "chunk.text-lost",
+    layer=Layer.CHUNK,
+    breaks={
+        "choice.stream.independent",
+        "chunk.content.increments",
+        "chunk.parity.with-plain",
+        "stop.parity.with-plain",
+        "stop.text.nothing-lost",
+    },
+)
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """The second piece of text of every choice is lost."""
     seen: dict[int, int] = {}
@@ -142,7 +163,18 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     return each_choice(chunks, edit)
 
 
-@fault("chunk.text-again-at-end", layer=Layer.CHUNK, breaks={"chunk.content.increments"})
+@fault(
+    "chunk.text-again-at-end",
+    layer=Layer.CHUNK,
+    breaks={
+        "choice.stream.independent",
+        "chunk.content.increments",
+        "chunk.parity.with-plain",
+        "stop.match.any-position",
+        "stop.parity.with-plain",
+        "stop.text.nothing-lost",
+    },
+)
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """Before a choice finishes, one more delta brings its whole text again."""
     texts: dict[int, str] = {}

@@ -143,7 +143,7 @@ def _(frames: Frames, ctx: Context) -> Frames:
 @fault(
     "done.abort-as-success",
     layer=Layer.CHUNK,
-    breaks={"finish.abort.is-error"},
+    breaks={"finish.abort.is-error", "finish.reason.known", "stop.parity.with-plain", "stop.text.nothing-lost"},
     cases=("B1-015",),
     source="https://github.com/vllm-project/vllm/issues/57082",
 )

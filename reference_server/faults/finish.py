@@ -124,7 +124,7 @@ _reworded(
     "finish.tool-calls-without-call",
     "An answer in text says tool_calls because tools were offered.",
     {"finish.tool-calls.iff-called"},
-    lambda reason, ctx: "tool_calls" if reason == "stop" and _offered(ctx) else reason,
+    lambda reason, ctx: "tool_calls" if _offered(ctx) else reason,
     Layer.MODEL,
 )
 _reworded(

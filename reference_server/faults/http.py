@@ -55,7 +55,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 @fault(
     "http.sse-for-plain",
     layer=Layer.REQUEST,
-    breaks={"http.plain.json-media-type"},
+    breaks={"http.plain.json-media-type", "usage.stream-options.needs-stream"},
     cases=("B1-004",),
     source="https://github.com/BerriAI/litellm/issues/34095",
 )
@@ -65,7 +65,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
         asked = json.loads(request.body)
     except ValueError:
         return request
-    if not isinstance(asked, dict) or "stream" in asked and asked["stream"] not in (None, False):
+    if not isinstance(asked, dict) or asked.get("stream") not in (None, False):
         return request
     return replace(request, body=json.dumps({**asked, "stream": True}).encode())
 
@@ -146,7 +146,17 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     return steps if ctx.chat is None or ctx.stream else _cut(steps, 0, How.END)
 
 
-@fault("http.stream-cut", layer=Layer.SOCKET, breaks={"http.body.framed-exactly"})
+@fault(
+    "http.stream-cut",
+    layer=Layer.SOCKET,
+    breaks={
+        "choice.count.equals-n",
+        "http.body.framed-exactly",
+        "stop.parity.with-plain",
+        "stop.text.nothing-lost",
+        "usage.stream.chunk-when-asked",
+    },
+)
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     """A stream breaks off in its fourth event, with a reset."""
     return _cut(steps, 3, How.RESET) if ctx.stream else steps
@@ -196,7 +206,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 @fault("http.encoding-untrue", layer=Layer.HTTP, breaks={"http.body.framed-exactly"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """A proxy unpacked the body and left Content-Encoding: gzip in the head."""
-    asked = "gzip" in (ctx.http.header("accept-encoding") or "")
+    asked = not answer.stream and "gzip" in (ctx.http.header("accept-encoding") or "")
     return replace(answer, headers=answer.with_headers(content_encoding="gzip")) if asked else answer
 
 

@@ -53,13 +53,17 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     return _typed(answer, "text/plain; charset=utf-8")
 
 
-@fault("sse.accepted", layer=Layer.HTTP, breaks={"sse.response.event-stream"})
+@fault(
+    "sse.accepted",
+    layer=Layer.HTTP,
+    breaks={"sse.response.event-stream", "stop.forms.accepted"},
+)
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """A stream comes with status 202."""
     return replace(answer, status=202, reason="Accepted") if answer.stream else answer
 
 
-@fault("sse.single-newlines", layer=Layer.SSE, breaks={"sse.event.terminated"}, source=_MATRIX)
+@fault("sse.single-newlines", layer=Layer.SSE, breaks={"done.marker.exact", "sse.event.terminated"}, source=_MATRIX)
 def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
     """Events are separated by one newline: all of them fuse into one."""
     yield from each_event(frames, lambda data: data[:-1])
@@ -72,25 +76,35 @@ def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
         yield replace(frame, data=b"data: [DONE]\n") if frame == DONE_FRAME else frame
 
 
-@fault("sse.two-chunks-in-one-event", layer=Layer.SSE, breaks={"sse.event.one-json"})
+@fault(
+    "sse.two-chunks-in-one-event",
+    layer=Layer.SSE,
+    breaks={
+        "choice.stream.independent",
+        "chunk.content.increments",
+        "chunk.parity.with-plain",
+        "chunk.role.first",
+        "done.choices.all-finished",
+        "sse.event.one-json",
+        "stop.parity.with-plain",
+        "stop.text.nothing-lost",
+    },
+)
 def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
     """Now and then the blank line between two chunks is missing."""
     for number, frame in enumerate(frames):
         yield replace(frame, data=frame.data[:-1]) if number == 1 and is_chunk(frame) else frame
 
 
-@fault("sse.two-chunks-in-one-line", layer=Layer.SSE, breaks={"sse.event.one-json"})
+@fault("sse.two-texts-in-one-line", layer=Layer.SSE, breaks={"sse.event.one-json"})
 def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
-    """The second and the third chunk come as two JSON texts in one data line."""
-    held = b""
-    for number, frame in enumerate(frames):
-        if number == 1 and is_chunk(frame):
-            held = frame.data.rstrip()
-        elif held:
-            yield replace(frame, data=held + frame.data.removeprefix(b"data: "))
-            held = b""
-        else:
-            yield frame
+    """A keep-alive chunk without choices is written twice into one data line."""
+    first = b""
+    for frame in frames:
+        yield frame
+        if is_chunk(frame) and not first:
+            first = json.dumps({**json.loads(frame.data[6:]), "choices": []}).encode()
+            yield Frame(b"data: " + first + first + b"\n\n")
 
 
 @fault(

@@ -40,7 +40,11 @@ def _dump(chunk: dict[str, Any]) -> bytes:
     return json.dumps(chunk, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-@fault("sse.character-split-over-events", layer=Layer.SSE, breaks={"sse.stream.utf8"})
+@fault(
+    "sse.character-split-over-events",
+    layer=Layer.SSE,
+    breaks={"chunk.content.increments", "chunk.parity.with-plain", "sse.stream.utf8"},
+)
 def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
     """The bytes of a character go out as its tokens come: each event has a part of it."""
 
@@ -59,7 +63,12 @@ def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
 @fault(
     "sse.characters-replaced",
     layer=Layer.SSE,
-    breaks={"sse.text.no-replacement", "sse.text.characters-whole"},
+    breaks={
+        "chunk.content.increments",
+        "chunk.parity.with-plain",
+        "sse.text.characters-whole",
+        "sse.text.no-replacement",
+    },
     cases=("B1-054",),
     source="https://github.com/waybarrios/vllm-mlx/issues/109",
 )
@@ -105,7 +114,7 @@ def _(answer: Any, ctx: Context) -> Any:
 @fault(
     "sse.lone-surrogates",
     layer=Layer.SSE,
-    breaks={"sse.text.no-lone-surrogate"},
+    breaks={"chunk.content.increments", "chunk.parity.with-plain", "sse.text.no-lone-surrogate"},
     cases=("B1-055",),
     source="https://github.com/waybarrios/vllm-mlx/issues/195",
 )
@@ -139,18 +148,27 @@ def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
         yield frame if number else replace(frame, data=b"\xef\xbb\xbf" + frame.data)
 
 
-@fault("sse.packets-rewritten", layer=Layer.SOCKET, breaks={"sse.transport.split-invariant"})
+@fault(
+    "sse.packets-rewritten",
+    layer=Layer.SOCKET,
+    breaks={
+        "choice.stream.independent",
+        "chunk.content.increments",
+        "chunk.parity.with-plain",
+        "sse.transport.split-invariant",
+        "stop.parity.with-plain",
+        "stop.text.nothing-lost",
+    },
+)
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     """Middleware replaces the first letter after each packet boundary, wherever that happens to lie."""
-    letters = bytes(range(ord("a"), ord("z") + 1))
-    where = 1 + ctx.config.entropy() % 26
+    letters, seed, packet = b"abcdefghijklmnopqrstuvwxyz", ctx.config.entropy(), 0
     for step in steps:
         if ctx.stream and isinstance(step, Emit) and b'"content":"' in step.data:
             head, mark, tail = step.data.partition(b'"content":"')
-            first = tail[:1]
-            if first in [letters[i : i + 1] for i in range(26)]:
-                moved = letters[(letters.index(first) + where) % 26]
-                tail = bytes([moved]) + tail[1:]
+            at, packet = letters.find(tail[:1]) if tail[:1].isalpha() else -1, packet + 1
+            if at >= 0:
+                tail = letters[(at + (seed >> packet % 48)) % 26 :][:1] + tail[1:]
             yield replace(step, data=head + mark + tail)
         else:
             yield step

@@ -52,6 +52,7 @@ def check(
     if record is None and (html or junit):
         scratch = record = Path(tempfile.mkdtemp(prefix="wireproof-")) / "run.jsonl"
     try:
+        outputs.check_writable([p for p in (html, junit) if p])
         if record is not None:
             shown = ", ".join(str(p) for p in paths)
             first = header(
@@ -65,6 +66,8 @@ def check(
         print(outputs.summary_text(run, verbose=verbose, offline=True))
         if record is not None and (html or junit):
             outputs.write([read(record)], level=level, html=html, junit=junit)
+        if shown := outputs.written(record=None if scratch else record, html=html, junit=junit):
+            print(shown)
     except RecordError as error:
         raise CheckError(str(error)) from error
     finally:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 from . import __version__, rules
-from .resources import folder
 from .summary import Exit
 
 _REFERENCE_MODEL = "tiny-reference"
@@ -26,12 +26,36 @@ class UsageError(Exception):
     """A mistake of the user's; the message says what to do."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without repeating all options."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(int(Exit.USAGE), f"wireproof: {message}; see `{self.prog} --help`\n")
+
+
+def _number(kind: Callable[[str], float], low: float, high: float = math.inf) -> Callable[[str], Any]:
+    """An argparse type: a finite number within bounds."""
+    what = "a number" if kind is float else "a whole number"
+
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not (low <= value <= high and math.isfinite(value)):
+            limits = f"{low} or more" if high == math.inf else f"from {low} to {high}"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {limits}")
+        return value
+
+    return parse
+
+
 def _suites(text: str) -> list[str]:
     return [s.strip() for s in text.split(",") if s.strip()]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="wireproof",
         description="Judges servers that speak the OpenAI API, byte by byte.",
         epilog="Exit codes: 0 kept, 1 a rule is broken, 2 usage, 3 target unreachable or our own error.",
@@ -55,11 +79,17 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--junit", metavar="FILE", help="write JUnit XML")
     run.add_argument("--engine", metavar="NAME==VERSION", help="the engine, when the target does not say so itself")
     run.add_argument("--label", default="", metavar="TEXT", help="name of this run's column in reports")
-    run.add_argument("--concurrency", type=int, default=4, metavar="N", help="requests at a time (default 4)")
-    run.add_argument("--samples", type=int, default=1, metavar="N", help="record each scenario N times")
+    run.add_argument(
+        "--concurrency", type=_number(int, 1), default=4, metavar="N", help="requests at a time (default 4)"
+    )
+    run.add_argument("--samples", type=_number(int, 1), default=1, metavar="N", help="record each scenario N times")
     run.add_argument("--slow", action="store_true", help="also record scenarios that wait for tens of seconds")
     run.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="longest silence of the target (60)"
+        "--timeout",
+        type=_number(float, 1),
+        default=60.0,
+        metavar="SECONDS",
+        help="longest silence of the target (default 60); an answer as a whole may take five times as long",
     )
     run.add_argument("-v", "--verbose", action="store_true", help="list every rule and every reason")
 
@@ -99,7 +129,9 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="run the reference server", description="Run the reference server.")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-    serve.add_argument("--port", type=int, default=8000, metavar="N", help="port, 0 for a free one (default 8000)")
+    serve.add_argument(
+        "--port", type=_number(int, 0, 65535), default=8000, metavar="N", help="port, 0 for a free one (default 8000)"
+    )
     serve.add_argument("--print-url", action="store_true", help="print only the base URL, when it is ready")
     serve.add_argument("--api-key-env", metavar="VAR", help="ask for the API key in this environment variable")
     serve.add_argument("--list-faults", action="store_true", help="list the faults and exit")
@@ -154,10 +186,10 @@ def _target(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Judge with pytest in a subprocess, with our own ini: a user's ini can silently deselect everything."""
-    suites = folder("suites")
-    command = [sys.executable, "-m", "pytest", "-c", str(suites / "pytest.ini"), "--rootdir", str(suites)]
-    command += ["-p", "wireproof.plugin", str(suites)]
+    """Judge with pytest in a child process. What can be wrong with the options is told before it starts."""
+    from . import child
+
+    _live_options(arguments)
     options = {
         "model": arguments.model,
         "api-key-env": arguments.api_key_env,
@@ -172,23 +204,50 @@ def _run(arguments: argparse.Namespace) -> int:
         "samples": arguments.samples,
         "timeout": arguments.timeout,
     }
+    words = []
     for name, value in options.items():
         if value not in (None, ""):
             path = name in ("record", "html", "junit")
-            command.append(f"--wireproof-{name}={Path(value).resolve() if path else value}")
-    command += [f"--wireproof-header={h}" for h in arguments.header]
+            words.append(f"--wireproof-{name}={Path(value).resolve() if path else value}")
+    words += [f"--wireproof-header={h}" for h in arguments.header]
     if arguments.slow:
-        command.append("--wireproof-slow")
-    command.append("-v" if arguments.verbose else "-q")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    paths = [str(p.parent) for p in (Path(__file__).resolve().parent,)]
-    environment["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [environment.get("PYTHONPATH")])])
+        words.append("--wireproof-slow")
+    words.append("-v" if arguments.verbose else "-q")
     with _target(arguments) as url:
-        done = subprocess.run([*command, f"--target={url}"], env=environment, check=False)
-    if done.returncode in (0, 1, 2, 3):
-        return done.returncode
-    return int(Exit.USAGE if done.returncode in (4, 5) else Exit.TARGET)
+        code = child.run([*words, f"--target={url}"])
+    if code in (0, 1, 2, 3):
+        return code
+    return int(Exit.USAGE if code in (4, 5) else Exit.TARGET)
+
+
+def _live_options(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for what the plugin would refuse, in the words of the command line."""
+    from .record.live import BadTarget, parse_target
+    from .record.preflight import PreflightError, parse_engine
+
+    try:
+        if arguments.url:
+            parse_target(arguments.url)
+        if arguments.engine is not None:
+            parse_engine(arguments.engine)
+    except (BadTarget, PreflightError) as error:
+        raise UsageError(str(error)) from error
+    if arguments.suite:
+        _selected(arguments.suite)
+    if arguments.api_key_env:
+        _variable(arguments.api_key_env, "--api-key-env")
+    for header in arguments.header:
+        name, equals, variable = header.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--header {header!r}: write NAME=VAR, where the variable VAR holds the value")
+        _variable(variable, f"--header {name}")
+
+
+def _variable(name: str, option: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise UsageError(f"the environment variable {name} ({option}) is not set")
+    return value
 
 
 def _selected(text: str) -> list[rules.Rule]:
@@ -281,11 +340,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         for name, fault in sorted(faults.load().items()):
             print(f"{name:42} {fault.summary}")
         return Exit.OK
-    key = None
-    if arguments.api_key_env:
-        key = os.environ.get(arguments.api_key_env)
-        if not key:
-            raise UsageError(f"the environment variable {arguments.api_key_env} (--api-key-env) is not set")
+    key = _variable(arguments.api_key_env, "--api-key-env") if arguments.api_key_env else None
 
     def ready(url: str) -> None:
         if arguments.print_url:

@@ -226,6 +226,12 @@ class Exchange:
         return [i for i in self.items if isinstance(i, Anomaly) and i.kind in kinds]
 
     @cached_property
+    def is_empty_stream(self) -> bool:
+        """Whether an event stream ended without a single field: nothing, or comments and blank lines only."""
+        odd = (AnomalyKind.UNKNOWN_FIELD, AnomalyKind.NO_DATA, AnomalyKind.INVALID_UTF8)
+        return not self.events and not self.anomalies(*odd)
+
+    @cached_property
     def payloads(self) -> list[chat.Chunk]:
         """Every event but [DONE], with its data parsed as JSON (which may have failed)."""
         return [
@@ -238,7 +244,7 @@ class Exchange:
     def chunks(self) -> list[chat.Chunk]:
         """The payloads that are JSON objects, no errors, and no asides (pings and the like have rules of their own)."""
         objects = (c for c in self.payloads if c.parsed.ok and isinstance(c.value, dict))
-        return [c for c in objects if not c.is_error and not c.is_aside]
+        return [c for c in objects if not (c.is_error or c.is_aside or c.is_preamble)]
 
     @property
     def answer_chunks(self) -> list[chat.Chunk]:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import shlex
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,10 @@ from .wire.transcript import Request, Transcript
 # How much of the body is shown before and after the marked bytes (bytes).
 CONTEXT = 240
 MARKED = 400
+
+
+# Control and format characters (text direction overrides among them), line and paragraph separators.
+_UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
 
 
 @dataclass(frozen=True)
@@ -50,10 +55,8 @@ def printable(data: bytes) -> str:
             out.append("\\r")
         elif char == "\t":
             out.append("\\t")
-        elif code < 0x20 or 0x7F <= code < 0xA0 or code in (0x200B, 0x2028, 0x2029, 0xFEFF):
-            out.append(f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
-        elif 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:  # text direction overrides
-            out.append(f"\\u{code:04x}")
+        elif unicodedata.category(char) in _UNSEEN:
+            out.append(f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
         else:
             out.append(char)
     return "".join(out)
@@ -85,8 +88,8 @@ def excerpt(violation: Violation, transcripts: Mapping[str, Transcript]) -> Exce
 def curl(request: Request, *, key_variable: str = "OPENAI_API_KEY") -> str:
     """A shell line that repeats the request; the API key stands as a variable."""
     parts = ["curl", "-isN", shlex.quote(request.url)]
-    if request.method not in ("GET", "POST"):
-        parts.append(f"-X {request.method}")
+    if request.method != ("POST" if request.body or request.omitted else "GET"):
+        parts.append(f"-X {shlex.quote(request.method)}")
     for name, value in request.headers:
         lowered = name.lower()
         if lowered in ("host", "content-length", "connection", "accept-encoding", "transfer-encoding"):
@@ -98,9 +101,19 @@ def curl(request: Request, *, key_variable: str = "OPENAI_API_KEY") -> str:
     if request.omitted:
         parts.append(f"--data-binary @body.json  # the body of {request.omitted} bytes was not kept")
     elif request.body:
-        text = request.body.decode("utf-8", errors="backslashreplace")
-        parts.append(f"--data-binary {shlex.quote(text)}")
+        try:
+            text = request.body.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:  # no shell can pass these bytes as an argument
+            return f"printf {shlex.quote(_octal(request.body))} | {' '.join(parts)} --data-binary @-"
+        parts.append(f"--data-raw {shlex.quote(text)}")  # unlike --data-binary it takes a leading @ as it is
     return " ".join(parts)
+
+
+def _octal(data: bytes) -> str:
+    """A format for printf(1) that prints these bytes."""
+    return "".join(chr(b) if 0x20 <= b < 0x7F and b not in b"%\\" else f"\\{b:03o}" for b in data)
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .exchange import Exchange
@@ -73,6 +73,7 @@ class _Result:
     status: Status
     reason: str = ""
     violation: Violation | None = None
+    owner: int = 0  # which of the exchanges the violation's bytes belong to
 
 
 class Judge:
@@ -104,7 +105,14 @@ class Judge:
             if name in self._recorded.skipped:
                 status, reason = self._recorded.skipped[name]
                 return Verdict(r.id, name, status, reason=reason)
-        if any(self._recorded.of(name) for name in r.needs):
+        takes = [take for name in r.needs for take in self._recorded.of(name)]
+        lost = [x for take in takes for x in take.exchanges if x.transcript.ending is Ending.NOT_CONNECTED]
+        if lost:
+            return Verdict(r.id, lost[0].scenario, Status.ERROR, reason=f"no connection: {lost[0].transcript.detail}")
+        absent = [name for name in r.needs if not self._recorded.of(name)]
+        if takes and absent and isinstance(r.on, Of):
+            return Verdict(r.id, "", Status.NOT_APPLICABLE, reason=f"{', '.join(absent)} was not recorded")
+        if takes:
             return Verdict(r.id, "", Status.INCONCLUSIVE, reason="the target gave nothing that this rule is judged on")
         return Verdict(r.id, "", Status.NOT_APPLICABLE, reason="nothing was recorded that this rule is judged on")
 
@@ -113,7 +121,11 @@ class Judge:
         found = self._memo.get(key)
         if found is None:
             found = self._memo[key] = _judge_once(r, arguments, exchanges)
-        return found
+        if found.violation is None:
+            return found
+        # A remembered violation points to the transcript of another run: its id is no part of the digest.
+        here = exchanges[found.owner].transcript.id if exchanges else ""
+        return replace(found, violation=replace(found.violation, transcript=here))
 
     def _each(self, r: Rule, on: Each) -> list[Verdict]:
         by_case: dict[str, list[_Result]] = {}
@@ -154,25 +166,31 @@ class Judge:
 
 def _judge_once(r: Rule, arguments: Sequence[Any], exchanges: Sequence[Exchange]) -> _Result:
     assert r.check is not None
-    owner = exchanges[0].transcript.id if exchanges else ""
     lost = [x for x in exchanges if x.transcript.ending is Ending.NOT_CONNECTED]
     if lost:
         return _Result(Status.ERROR, f"no connection: {lost[0].transcript.detail}")
     try:
         r.check(*arguments)
     except Broken as broken:
-        violation = Violation(broken.expected, broken.got, broken.owner or owner, broken.span)
-        return _Result(Status.FAIL, "", violation)
+        ids = [x.transcript.id for x in exchanges]
+        owner = ids.index(broken.owner) if broken.owner in ids else 0
+        return _Result(Status.FAIL, "", Violation(broken.expected, _writable(broken.got), "", broken.span), owner)
     except Inconclusive as reason:
-        return _Result(Status.INCONCLUSIVE, str(reason))
+        return _Result(Status.INCONCLUSIVE, _writable(str(reason)))
     except Unsupported as reason:
-        return _Result(Status.UNSUPPORTED, str(reason))
+        return _Result(Status.UNSUPPORTED, _writable(str(reason)))
     except NotApplicable as reason:
         return _Result(Status.NOT_APPLICABLE, str(reason))
     except Exception as error:  # a defect of the check is our error, never the target's failure
         where = traceback.extract_tb(error.__traceback__)[-1]
-        return _Result(Status.ERROR, f"the check itself failed: {error!r} ({where.name}, line {where.lineno})")
+        what = _writable(repr(error))
+        return _Result(Status.ERROR, f"the check itself failed: {what} ({where.name}, line {where.lineno})")
     return _Result(Status.PASS)
+
+
+def _writable(text: str) -> str:
+    """Text that can be printed and stored: half characters from the target (lone surrogates) are escaped."""
+    return text.encode("utf-8", errors="backslashreplace").decode()
 
 
 def _combine(rule_id: str, case: str, results: Sequence[_Result]) -> Verdict:

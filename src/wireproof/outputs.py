@@ -62,7 +62,7 @@ def summary_text(run: Run, *, verbose: bool, offline: bool = False) -> str:
     cost = {} if offline else run.costs()
     terminal.print_summary(console, run.summary, lines, run.transcripts, cost, verbose=verbose, failures=offline)
     if run.stopped:
-        console.print(f"Recording ended early: {run.stopped}.", markup=False)
+        console.print(f"Recording ended early: {terminal.safe(run.stopped, 0)}.", markup=False)
     return out.getvalue().rstrip("\n")
 
 
@@ -115,6 +115,32 @@ def progress_bar() -> Generator[Callable[[Progress], None], None, None]:
             bar.update(task, completed=progress.done, total=progress.total, requests=cost.requests, tokens=tokens)
 
         yield show
+
+
+def check_writable(paths: Sequence[Path]) -> None:
+    """Raise RecordError for a file that could not be written: better before a run than after it."""
+    for path in paths:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            there = path.exists()
+            path.open("ab").close()
+            if not there:
+                path.unlink()
+        except OSError as error:
+            raise RecordError(f"cannot write {path}: {error.strerror}; choose another file") from error
+
+
+def written(*, record: Path | None, html: Path | None, junit: Path | None) -> str:
+    """Which files a run has written, for the last line of its output."""
+    named = (("Run record", record), ("HTML report", html), ("JUnit XML", junit))
+    return ", ".join(f"{name}: {_short(path)}" for name, path in named if path)
+
+
+def _short(path: Path) -> str:
+    """The path as seen from here, when it is below."""
+    with contextlib.suppress(ValueError, OSError):
+        return str(path.resolve().relative_to(Path.cwd()))
+    return str(path)
 
 
 def write(

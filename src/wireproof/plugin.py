@@ -8,11 +8,13 @@ after collection, then each item judges its rule.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
+import math
 import os
+import shutil
 import tempfile
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,13 @@ from .resources import folder
 from .run import Options, Run
 from .runrecord import RecordError, read
 from .summary import Exit, Outcome
+from .terminal import safe
 from .verdict import Status
 
 _RUN = pytest.StashKey[Run]()
 _OUTCOME = pytest.StashKey[Outcome]()
+_ENDED = pytest.StashKey[tuple[str, Exit]]()  # why the run ended before or after its verdicts, and its exit code
+_SCRATCH = pytest.StashKey[str]()  # where the record lies when only reports were asked for
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="longest silence of the target (default 60)",
+        help="longest silence of the target (default 60); an answer as a whole may take five times as long",
     )
     add(
         "--wireproof-engine",
@@ -88,7 +93,7 @@ def _options(config: pytest.Config) -> Options:
             raise pytest.UsageError(f"--wireproof-header {item!r}: write NAME=VAR, with VAR set in the environment")
         headers[name] = value
     for name, low in (("concurrency", 1), ("samples", 1), ("timeout", 1)):
-        if get(f"--wireproof-{name}") < low:
+        if not low <= get(f"--wireproof-{name}") < math.inf:
             raise pytest.UsageError(f"--wireproof-{name} must be {low} or more")
     try:
         target = parse_target(get("--target"), api_key=key, headers=headers)
@@ -104,7 +109,7 @@ def _options(config: pytest.Config) -> Options:
         concurrency=get("--wireproof-concurrency"),
         samples=get("--wireproof-samples"),
         slow=get("--wireproof-slow"),
-        limits=Limits(idle_seconds=get("--wireproof-timeout")),
+        limits=Limits.patient(get("--wireproof-timeout")),
         **{name: Path(p) if (p := get(f"--wireproof-{name}")) else None for name in ("record", "html", "junit")},
     )
 
@@ -115,7 +120,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     _options(config)  # a mistake in the options is told before anything is collected
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args[:] = [str(folder("suites"))]
+        # Files, not their folder: a user's python_files and norecursedirs don't apply to what is named.
+        config.args[:] = [str(p) for p in sorted(folder("suites").glob("*/test_*.py"))]
 
 
 # -- collection --------------------------------------------------------------
@@ -152,7 +158,7 @@ class RuleItem(pytest.Item):
         if outcome.gates(run.options.level) or outcome.status is Status.ERROR:
             raise RuleBroken(outcome)
         if outcome.status not in (Status.PASS, Status.FAIL):
-            pytest.skip(f"{outcome.status.value}: {outcome.reason}")
+            pytest.skip(f"{outcome.status.value}: {safe(outcome.reason)}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, RuleBroken):
@@ -178,11 +184,13 @@ def _is_check_module(path: Path) -> bool:
     return path.name.startswith("test_") and path.suffix == ".py" and path.parent.parent == folder("suites")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Any:
-    if _is_check_module(module_path):
-        return RuleModule.from_parent(parent, path=module_path)
-    return None
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """A check module is collected as ours, whatever patterns a user's ini has for files."""
+    found = yield
+    return [RuleModule.from_parent(parent, path=file_path)] if _is_check_module(file_path) else found
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -202,28 +210,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 # -- the run -------------------------------------------------------------------
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Record the plan before the first check judges; a target that cannot be judged ends the run here."""
     config = session.config
     found = [item.rule for item in session.items if isinstance(item, RuleItem)]
-    if config.getoption("--target") and found and not config.option.collectonly:
-        options = _options(config)
-        if options.record is None and (options.html or options.junit):
-            scratch = Path(tempfile.mkdtemp(prefix="wireproof-")) / "run.jsonl"
-            options = Options(**{**vars(options), "record": scratch})
-        run = Run(options, [*found, *_unobservable(options)], outputs.faults_by_rule())
-        config.stash[_RUN] = run
-        try:
-            with outputs.progress_bar() as on_progress:
-                run.record(on_progress)
-        except PreflightError as error:
-            _give_up(config, str(error), Exit.USAGE if error.usage else Exit.TARGET)
-        except RecordError as error:
-            _give_up(config, str(error), Exit.USAGE)
-        except KeyboardInterrupt:
-            run.finish(int(Exit.TARGET), "interrupted")
-            raise
-    return (yield)
+    if not config.getoption("--target") or not found or config.option.collectonly or session.testsfailed:
+        return None
+    options = _options(config)
+    if options.record is None and (options.html or options.junit):
+        scratch = Path(config.stash.setdefault(_SCRATCH, tempfile.mkdtemp(prefix="wireproof-"))) / "run.jsonl"
+        options = replace(options, record=scratch)
+    run = Run(options, [*found, *_unobservable(options)], outputs.faults_by_rule())
+    config.stash[_RUN] = run
+    try:
+        outputs.check_writable([p for p in (options.html, options.junit) if p])
+        with outputs.progress_bar() as on_progress:
+            run.record(on_progress)
+    except PreflightError as error:
+        return _give_up(config, run, str(error), Exit.USAGE if error.usage else Exit.TARGET)
+    except RecordError as error:
+        return _give_up(config, run, str(error), Exit.USAGE)
+    return None
 
 
 def _unobservable(options: Options) -> list[rules.Rule]:
@@ -231,11 +239,12 @@ def _unobservable(options: Options) -> list[rules.Rule]:
     return [r for r in rules.select(rules.load().values(), options.suites) if r.check is None]
 
 
-def _give_up(config: pytest.Config, message: str, code: Exit) -> None:
-    with contextlib.suppress(KeyError):
-        config.stash[_RUN].finish(int(code), message)
-        del config.stash[_RUN]
-    pytest.exit(f"wireproof: {message}", returncode=int(code))
+def _give_up(config: pytest.Config, run: Run, message: str, code: Exit) -> bool:
+    """End without judging: one message, no red checks. True tells pytest that the loop is over."""
+    run.finish(int(code), message)
+    config.stash[_ENDED] = (message, code)
+    del config.stash[_RUN]
+    return True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -258,8 +267,13 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str
     return outcome.status.value, outcome.status.value[0], (outcome.status.value.upper(), {"yellow": True})
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    run = session.config.stash.get(_RUN, None)
+    """Write the footer and the reports; the session's exit status becomes the run's."""
+    config = session.config
+    if (ended := config.stash.get(_ENDED, None)) is not None:
+        session.exitstatus = int(ended[1])
+    run = config.stash.get(_RUN, None)
     if run is None:
         return
     complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -268,15 +282,32 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
             run.outcome(rule)
     code = run.finish(None if complete else int(Exit.TARGET), "" if complete else "interrupted")
     others_failed = any(not isinstance(i, RuleItem) for i in session.items) and exitstatus == 1
-    if complete and not others_failed:
+    if not (complete and others_failed and code is Exit.OK):
         session.exitstatus = int(code)
-    record = run.options.record
-    if record is not None and (run.options.html or run.options.junit):
-        outputs.write([read(record)], level=run.options.level, html=run.options.html, junit=run.options.junit)
+    options = run.options
+    try:
+        if options.record is not None and (options.html or options.junit):
+            outputs.write([read(options.record)], level=options.level, html=options.html, junit=options.junit)
+    except RecordError as error:
+        config.stash[_ENDED] = (str(error), Exit.USAGE)
+        session.exitstatus = int(Exit.USAGE)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     run = config.stash.get(_RUN, None)
-    if run is None or not run.outcomes:
-        return
-    terminalreporter.write_line(outputs.summary_text(run, verbose=config.get_verbosity() > 0))
+    if run is not None and run.outcomes:
+        terminalreporter.write_line(outputs.summary_text(run, verbose=config.get_verbosity() > 0))
+        shown = outputs.written(
+            record=None if _SCRATCH in config.stash else run.options.record,
+            html=run.options.html,
+            junit=run.options.junit,
+        )
+        if shown:
+            terminalreporter.write_line(shown)
+    if (ended := config.stash.get(_ENDED, None)) is not None:
+        terminalreporter.write_line(f"wireproof: {safe(ended[0], 0)}")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (scratch := config.stash.get(_SCRATCH, None)) is not None:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -87,6 +87,7 @@ class Run:
         self._started = time.perf_counter()
         self.cost = Cost()
         self.stopped = ""
+        self._died = False
         self.model = ""
         self.engine = preflight.Engine()
         self.transcripts: dict[str, Transcript] = {}
@@ -124,7 +125,7 @@ class Run:
         try:
             recorded = await recorder.record(names, slow=options.slow)
         finally:
-            self.cost, self.stopped = recorder.cost, recorder.stopped
+            self.cost, self.stopped, self._died = recorder.cost, recorder.stopped, recorder.died
         self._judge = Judge(recorded)
 
     def use(self, recorded: Recording) -> None:
@@ -190,9 +191,13 @@ class Run:
         }
 
     def finish(self, exit_code: int | None = None, error: str = "") -> Exit:
-        """Write the footer; returns the exit code."""
+        """Write the footer; returns the exit code.
+
+        A recording that ended early is no verdict on the target, unless a rule says why it ended.
+        """
         code = Exit(exit_code) if exit_code is not None else self.summary.exit
-        if code is Exit.OK and self.stopped:
+        error = error or self.stopped
+        if self.stopped and not (self._died and code is Exit.VERDICTS):
             code = Exit.TARGET
         if self._writer is not None:
             more = {"error": error} if error else {}

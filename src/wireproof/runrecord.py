@@ -77,7 +77,7 @@ def _verdict(line: Mapping[str, Any]) -> Verdict:
         ),
         reason=str(line.get("reason", "")),
         attempts=int(line.get("attempts", 1)),
-        failed=int(line.get("failed", 0)),
+        failed=int(line.get("failed", line["status"] == Status.FAIL)),  # left out for a single attempt
     )
 
 
@@ -171,33 +171,40 @@ def parse(lines: Iterable[str], path: str = "") -> RunRecord:
     verdicts: list[Verdict] = []
     extra: list[Mapping[str, Any]] = []
     end: Mapping[str, Any] | None = None
-    kept = [line for line in lines if line.strip()]
-    for number, text in enumerate(kept, 1):
+    kept = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    for position, (number, text) in enumerate(kept, 1):
         try:
             line = json.loads(text)
-        except ValueError as error:
-            if number == len(kept) and header is not None:
+        except (ValueError, RecursionError) as error:
+            if position == len(kept) and header is not None:
                 break  # the torn last line of a crashed run
             raise RecordError(f"{path or 'the record'}, line {number}: not JSON: {error}") from error
         if not isinstance(line, dict):
             raise RecordError(f"{path or 'the record'}, line {number}: not a JSON object")
         kind = line.get("kind")
-        if number == 1 and (kind != "run" or not str(line.get("schema", "")).startswith("wireproof/run/")):
+        if header is None and (kind != "run" or not str(line.get("schema", "")).startswith("wireproof/run/")):
             raise RecordError(
                 f"{path or 'the record'} is not a wireproof run record: make one with `wireproof run URL -o run.jsonl`"
             )
-        if number == 1 and line["schema"] != SCHEMA:
-            raise RecordError(f"{path} has the schema {line['schema']}, this version reads {SCHEMA}: update wireproof")
+        if header is None and line["schema"] != SCHEMA:
+            raise RecordError(
+                f"{path or 'the record'} has the schema {line['schema']}, this version reads {SCHEMA}: update wireproof"
+            )
         try:
             validate(line)
         except RecordError as error:
             raise RecordError(f"{path or 'the record'}, line {number}: {error}") from error
+        if kind == "run" and header is not None:
+            raise RecordError(f"{path or 'the record'}, line {number}: a second header: these are two records")
         if kind == "run":
             header = line
         elif kind == "rule":
             rules[str(line["id"])] = line
         elif kind == "transcript":
-            transcript = from_json(line)
+            try:
+                transcript = from_json(line)
+            except ValueError as error:
+                raise RecordError(f"{path or 'the record'}, line {number}: {error}") from error
             transcripts[transcript.id] = transcript
         elif kind == "verdict":
             verdicts.append(_verdict(line))

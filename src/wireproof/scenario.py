@@ -34,6 +34,8 @@ class Scenario:
     with the model filled in. `valid` is false for a request that a server may refuse.
     `optional` names a feature: a well-formed 4xx then means unsupported. `leave_after_events`
     makes us close the connection after so many events. `read_size` limits each read (bytes).
+    `pad_bytes` makes the body that long, by a prompt or by another field (`pad_field`) that costs no tokens.
+    `health` marks the one request that shows, after those that must be refused, that the server still works.
     """
 
     name: str
@@ -50,8 +52,10 @@ class Scenario:
     optional: str = ""
     exclusive: bool = False
     slow: bool = False
+    health: bool = False
     samples: int = 1
     pad_bytes: int = 0
+    pad_field: str = "messages"
     leave_after_events: int | None = None
     read_size: int | None = None
     idle_seconds: float | None = None
@@ -82,7 +86,8 @@ class Scenario:
             body = {"model": model, **body}
         if self.pad_bytes:
             text = "wireproof pads this message. " * (self.pad_bytes // 29 + 1)
-            body["messages"] = [{"role": "user", "content": text[: self.pad_bytes]}]
+            padded = text[: self.pad_bytes]
+            body[self.pad_field] = [{"role": "user", "content": padded}] if self.pad_field == "messages" else padded
         return json.dumps(body, ensure_ascii=False).encode("utf-8")
 
 

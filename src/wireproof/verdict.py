@@ -89,7 +89,8 @@ def show(value: Any, limit: int = 160) -> str:
     """A value as a short text for a message; the target may have made it huge or deep."""
     plain = value is None or isinstance(value, (str, bytes, int, float, list, tuple, dict, set, frozenset))
     text = value if isinstance(value, str) else _short.repr(value) if plain else type(value).__name__
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    text = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # half an emoji cannot be written
 
 
 def span_of(at: Any) -> Span | None:

@@ -193,39 +193,57 @@ def _extensions(choice: Choice) -> Iterator[tuple[Part, str, Any]]:
                 yield part, name, part.delta[name]
 
 
-@rule(
-    "chunk.extension.accumulates",
-    MUST,
-    on=STREAMS,
-    book="CHUNK-017",
-    source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
-    evidence=("delta_ext_list_noindex", "delta_ext_number", "delta_ext_bool", "delta_ext_str_reasoning"),
-)
-def test_extension_accumulates(x: Exchange) -> None:
-    """Members of a delta that OpenAI does not know add up when they come again.
-
-    Strings are joined, lists of objects are merged by their integer `index`. openai-python's `.stream()` raises
-    "Expected list delta entry to have an `index` key" for a list without, and sums numbers and booleans that
-    were meant as a state.
-    """
+def _repeated(x: Exchange) -> list[tuple[Part, str, Any]]:
+    """The members of deltas that OpenAI does not know, from their second appearance in a choice on."""
+    again = []
     judged = False
     for choice in _choices(x):
         seen: set[str] = set()
         for part, name, value in _extensions(choice):
             judged = True
             if name in seen:
-                require(
-                    not isinstance(value, int | float),
-                    f"delta.{name}, a {type(value).__name__}, in one chunk only (clients sum it)",
-                    got=value,
-                    at=part,
-                )
-                entries = value if isinstance(value, list) else []
-                bad = next((e for e in entries if isinstance(e, dict) and not is_int(e.get("index"))), None)
-                require(bad is None, f"an integer index in each entry of delta.{name}", got=bad, at=part)
+                again.append((part, name, value))
             seen.add(name)
     if not judged:
         raise NotApplicable("no delta has members that OpenAI does not know")
+    return again
+
+
+@rule(
+    "chunk.extension.accumulates",
+    MUST,
+    on=STREAMS,
+    book="CHUNK-017",
+    source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
+    evidence=("delta_ext_list_noindex", "delta_ext_str_reasoning"),
+)
+def test_extension_accumulates(x: Exchange) -> None:
+    """A list of objects that is no OpenAI member of a delta has an integer `index` in each entry when it comes again.
+
+    openai-python's `.stream()` merges lists by it, and raises RuntimeError "Expected list delta entry to have an
+    `index` key" without.
+    """
+    for part, name, value in _repeated(x):
+        entries = value if isinstance(value, list) else []
+        bad = next((e for e in entries if isinstance(e, dict) and not is_int(e.get("index"))), None)
+        require(bad is None, f"an integer index in each entry of delta.{name}", got=bad, at=part)
+
+
+@rule(
+    "chunk.extension.scalar-once",
+    SHOULD,
+    on=STREAMS,
+    source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
+    evidence=("delta_ext_number", "delta_ext_bool"),
+)
+def test_extension_scalar_once(x: Exchange) -> None:
+    """A number or boolean that is no OpenAI member of a delta comes in one chunk of a choice only.
+
+    openai-python's `.stream()` adds them up: a state that is sent with each chunk comes out as a sum.
+    """
+    for part, name, value in _repeated(x):
+        what = f"delta.{name}, a {type(value).__name__}, in one chunk only"
+        require(not isinstance(value, int | float), what, got=value, at=part)
 
 
 @rule(

@@ -22,7 +22,11 @@ def _at_its_end(x: Exchange) -> None:
     if not x.answered.framing.complete and not hung:
         raise inconclusive("the body broke off")
     if not x.events:
-        raise inconclusive("the stream has no events")
+        if not x.is_empty_stream:
+            raise inconclusive("the stream has no events")
+        return
+    if x.transcript.ending is Ending.UNKNOWN and not x.done and not x.events[-1].terminated:
+        raise inconclusive("the recording ends inside an event")
 
 
 def _home_made(x: Exchange) -> tuple[str, Span] | None:
@@ -54,6 +58,7 @@ def test_done_exact(x: Exchange) -> None:
     they forgive, and so cannot tell a finished answer from one whose worker died.
     """
     _at_its_end(x)
+    require(not x.is_empty_stream, "a last event [DONE]", got="an event stream without any event", at=(0, 0))
     if not x.done and _home_made(x):
         raise NotApplicable("there is a marker in another form, which done.marker.not-json judges")
     last = x.events[-1]

@@ -65,7 +65,9 @@ _ENDS = {
 
 
 def _tokens(x: Exchange) -> int | None:
-    """completion_tokens of the answer, where it says so."""
+    """completion_tokens of the answer, where it says so (what a stream says unasked is no usage of the whole)."""
+    if x.is_event_stream and not x.asked_usage:
+        return None
     found = (x.usage or {}).get("completion_tokens")
     return found if is_int(found) else None
 

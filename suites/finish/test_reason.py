@@ -9,7 +9,7 @@ from wireproof.exchange import Exchange
 from wireproof.rules import MAY, MUST, SHOULD, Each, contract, openapi, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.chat import Choice, Part
-from wireproof.wire.strictjson import get
+from wireproof.wire.strictjson import get, is_int
 
 _KNOWN = ("stop", "length", "tool_calls", "content_filter", "function_call")
 _ABORTED = ("abort", "aborted", "cancelled", "canceled", "error", "timeout", "preempted")
@@ -177,9 +177,9 @@ def test_parity_with_plain(plain: Exchange, stream: Exchange) -> None:
     """
     if any(len(_ends(choice)) > 1 for choice in stream.finished_stream.choices):
         raise inconclusive("a choice finished more than once: finish.stream.once judges that")
-    streamed = {o.index: o for o in stream.outcomes}
+    streamed = {o.index: o for o in stream.outcomes if is_int(o.index)}
     for o in plain.outcomes:
-        twin = streamed.get(o.index)
+        twin = streamed.get(o.index) if is_int(o.index) else None
         if twin is None or o.finish_reason not in _KNOWN or twin.finish_reason not in _KNOWN:
             continue  # judged by other rules
         if (o.content or "", o.calls) != (twin.content or "", twin.calls):

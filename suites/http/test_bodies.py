@@ -28,7 +28,11 @@ JSON_RESPONSES = Each(
     "every body that is declared as JSON", _claims_json, (*PLAIN_SCENARIOS, "body-not-json", "models")
 )
 JSON_TEXTS = Each("every JSON body and every chat stream", lambda x: x.is_json or is_stream(x), _SOME)
-ON_THE_WIRE = Each("every response as read from the socket", lambda x: x.transcript.capture is Capture.WIRE, _SOME)
+ON_THE_WIRE = Each(
+    "every response as read from the socket",
+    lambda x: x.transcript.capture is Capture.WIRE,
+    (*_SOME, "plain-accept-gzip", "stream-accept-gzip"),
+)
 
 
 @rule(

@@ -39,6 +39,8 @@ def _is_stream_or_refusal(x: Exchange) -> None:
     response = x.answered
     if not x.is_event_stream and (response.status is None or not 200 <= response.status < 300):
         raise x.refused()
+    if response.status != 200 and response.media_type == "text/event-stream":
+        raise inconclusive(f"a stream with status {response.status}: sse.response.event-stream judges that")
     if not x.is_event_stream and get(x.parsed.value, "error"):
         raise inconclusive(f"an error with status {response.status}: sse.error.before-stream-is-4xx judges that")
     shown = response.header("content-type") or "no Content-Type"

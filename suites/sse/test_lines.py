@@ -28,6 +28,8 @@ def _at_the_tear(x: Exchange, span: tuple[int, int]) -> bool:
 
 def _fused(event: Event) -> bool:
     """Whether every one of several data lines is a whole payload: events that ran into one."""
+    if len(event.lines) < 2:
+        return False
     values = [line.value.strip() for line in event.lines if line.name == b"data"]
     return len(values) > 1 and all(
         v == _DONE or (v[:1] == b"{" and strictjson.parse(v.decode("utf-8", "replace")).ok) for v in values
@@ -47,6 +49,8 @@ def _done_lookalike(text: str) -> bool:
 
 def _wordless(event: Event) -> bool:
     """Whether a line of the event is no field: sse.line.known-field judges it."""
+    if len(event.lines) == 1:  # nearly all
+        return event.lines[0].name != b"data"
     return any(line.name not in (b"data", b"event", b"id", b"retry") for line in event.lines)
 
 
@@ -274,8 +278,6 @@ def test_heartbeat_is_comment(x: Exchange) -> None:
     LlamaIndex raises "object of type 'NoneType' has no len()", the node helper "chunk.choices is not
     iterable".
     """
-    for chunk in x.chunks:
-        value = chunk.value
-        odd = "choices" not in value and value.get("object") != "chat.completion.chunk"
-        if odd and not _done_lookalike(chunk.event.data):
+    for chunk in x.payloads:
+        if chunk.parsed.ok and chunk.is_aside and not chunk.is_error and not _done_lookalike(chunk.event.data):
             require(False, "a comment line, or a chunk", got=chunk.event.data[:80], at=chunk)

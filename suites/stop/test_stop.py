@@ -31,7 +31,9 @@ def _texts(x: Exchange) -> list[str]:
 
 def _pinned_cut(x: Exchange) -> tuple[str, str, str]:
     """Of a pinned answer: what stands before the stop string, the stop string, and what came from there on."""
-    stop = _stops(x)[0]
+    stop = next((s for s in _stops(x) if s in _PINNED), "")
+    if not stop:
+        raise inconclusive("no stop string of the request occurs in the pinned answer")
     head = _PINNED.partition(stop)[0]
     text = next(iter(_texts(x)), "")
     start = text.find(_PINNED[:6])

@@ -185,8 +185,8 @@ def test_parity_with_plain(plain: Exchange, stream: Exchange) -> None:
 
     Two ways of counting drift apart, and the bill depends on the mode.
     """
-    if stream.usage is None:
-        raise NotApplicable("the stream has no usage")
+    if stream.usage is None or not stream.asked_usage:
+        raise NotApplicable("the stream was not asked for its usage")
     prompt, streamed = _count(plain, "prompt_tokens"), _count(stream, "prompt_tokens")
     require(streamed == prompt, f"{prompt} prompt tokens as in the plain answer", got=streamed, owner=stream)
     if [(o.content or "", o.calls) for o in plain.outcomes] != [(o.content or "", o.calls) for o in stream.outcomes]:

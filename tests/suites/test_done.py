@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from wireproof.exchange import Exchange
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending

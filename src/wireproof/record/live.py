@@ -51,15 +51,16 @@ def parse_target(url: str, *, api_key: str | None = None, headers: Mapping[str, 
     Raises BadTarget for anything but http(s)://host[:port][/path].
     """
     example = "give the base URL of the API, such as http://127.0.0.1:8000/v1"
+    shown = f"{redact.url(url)!r}"
     try:
         parts = urlsplit(url.strip())
         port_ok = parts.port is None or 0 < parts.port < 65536
     except ValueError as error:
-        raise BadTarget(f"{url!r} is not a URL ({error}): {example}") from error
+        raise BadTarget(f"{shown} is not a URL ({error}): {example}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_ok:
-        raise BadTarget(f"{url!r} is not an http(s) URL: {example}")
+        raise BadTarget(f"{shown} is not an http(s) URL: {example}")
     if parts.query or parts.fragment:
-        raise BadTarget(f"{url!r} has a query or fragment: {example}")
+        raise BadTarget(f"{shown} has a query or fragment: {example}")
     base = url.strip().rstrip("/")
     for suffix in ("/chat/completions", "/models"):
         base = base.removesuffix(suffix)
@@ -75,7 +76,12 @@ class Limits:
     connect_seconds: float = 10.0
     idle_seconds: float = 60.0
     total_seconds: float = 300.0
-    bytes: int = 16 * 1024 * 1024
+    bytes: int = 4 * 1024 * 1024
+
+    @classmethod
+    def patient(cls, seconds: float) -> Limits:
+        """Limits for a target that may be silent for so long; a whole answer may take five times that."""
+        return cls(min(10.0, seconds), seconds, 5 * seconds)
 
 
 class LiveSender:
@@ -140,14 +146,15 @@ class LiveLane:
         log.read_size = scenario.read_size
         log.restart()
         idle = scenario.idle_seconds or limits.idle_seconds
+        total = max(limits.total_seconds, 2 * idle)
         timeout = {"connect": limits.connect_seconds, "read": idle, "write": idle, "pool": limits.connect_seconds}
         ending, detail = Ending.COMPLETE, ""
         before = log.connects
         try:
-            async with asyncio.timeout(limits.total_seconds):
+            async with asyncio.timeout(total):
                 ending = await self._exchange(scenario, url, headers, body, timeout)
         except TimeoutError:
-            ending, detail = Ending.TOTAL_TIMEOUT, f"no end within {limits.total_seconds:g} s"
+            ending, detail = Ending.TOTAL_TIMEOUT, f"no end within {total:g} s"
         except ByteLimit as error:
             ending, detail = Ending.BYTE_LIMIT, str(error)
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.UnsupportedProtocol) as error:

@@ -59,11 +59,14 @@ async def run(target: Target, *, model: str | None, engine: str | None = None, l
     listing = await _ask(sender, _MODELS)
     _reachable(listing, target)
     models = _ids(listing)
+    if not model and listing.ok and not models:
+        _is_api(listing, target, b'"data"')
     chosen = model or _choose(models, listing, target)
     sender.model = chosen
     tiny = await _ask(sender, _TINY)
     _reachable(tiny, target)
     _works(tiny, chosen, models, target)
+    _is_api(tiny, target, b'"choices"')
     if engine is None:
         return Preflight(chosen, models, await _identify(sender, (listing, tiny)))
     return Preflight(chosen, models, parse_engine(engine))
@@ -88,9 +91,12 @@ async def _ask(sender: LiveSender, scenario: Scenario) -> Exchange:
 def _reachable(x: Exchange, target: Target) -> None:
     t = x.transcript
     if t.ending is Ending.NOT_CONNECTED:
-        raise PreflightError(
-            f"cannot connect to {target.shown} ({t.detail}): is the server running, and is the URL right?"
-        )
+        hint = "is the server running, and is the URL right?"
+        if "CERTIFICATE_VERIFY_FAILED" in t.detail:
+            hint = "set SSL_CERT_FILE to the certificate of its authority, if you trust it"
+        elif "SSL" in t.detail:
+            hint = "does that port speak plain http://?"
+        raise PreflightError(f"cannot connect to {target.shown} ({t.detail}): {hint}")
     if x.response is None and t.reads:
         start = t.raw[:40]
         raise PreflightError(f"{target.shown} does not speak HTTP (it sent {start!r}): check host, port and http/https")
@@ -108,6 +114,32 @@ def _reachable(x: Exchange, target: Target) -> None:
         where = x.response.header("location") or "elsewhere"
         raise PreflightError(
             f"{target.shown} redirects to {where[:200]}: give that URL (no redirect is followed, so that no key leaks)"
+        )
+
+
+# Endings that leave an answer without its end, however patient we are.
+_ENDLESS = frozenset({Ending.BYTE_LIMIT, Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT})
+
+
+def _is_api(x: Exchange, target: Target, sign: bytes) -> None:
+    """Raise for an answer that no server of this API gives: a web page, an endless body, anything without `sign`."""
+    asked = f"{x.request.method} {x.request.path}"
+    if x.response is None or sign not in x.response.content:
+        if x.transcript.ending in _ENDLESS:
+            raise PreflightError(
+                f"the answer to {asked} does not end ({x.transcript.detail}): is {target.shown} the API, and ready?"
+            )
+        if x.response is not None and not x.response.content:
+            why = f": {x.transcript.detail}" if x.transcript.detail else ""
+            raise PreflightError(f"the answer to {asked} is empty ({x.status}{why}): is {target.shown} the API?")
+        page = x.response is not None and x.response.content[:64].lstrip().startswith(b"<")
+        kind = "a web page" if page else "not that of the API"
+        raise PreflightError(
+            f"the answer to {asked} is {kind} ({x.refusal()[:60]}): give the base URL of the API, which mostly ends in /v1"
+        )
+    if x.response.encoding_problem:
+        raise PreflightError(
+            f"the answer to {asked} cannot be decoded ({x.response.encoding_problem}): mend that first"
         )
 
 

@@ -18,7 +18,7 @@ from ..verdict import Status
 from ..wire.transcript import Transcript
 
 # So many requests in a row without a single byte of answer end the recording.
-SILENT_LIMIT = 6
+SILENT_LIMIT = 4
 
 
 class Lane(Protocol):
@@ -94,6 +94,7 @@ class Recorder:
     on_progress: Callable[[Progress], None] | None = None
     cost: Cost = field(default_factory=Cost)
     stopped: str = ""  # why recording ended early
+    died: bool = False  # it ended because the target did not survive a request that it had to refuse
     _count: int = 0
     _bytes: int = 0
     _done: int = 0
@@ -108,39 +109,64 @@ class Recorder:
         left_out = set(names) - {s.name for s in plan}
         reason = "slow scenarios are left out by default: add --slow"
         skipped = dict.fromkeys(left_out, (Status.NOT_APPLICABLE, reason))
-        jobs = [(s, i) for s in plan for i in range(max(s.samples, self.samples if not s.exclusive else 1))]
+        health = next((s for s in plan if s.health), None)
+        many = [(s, max(s.samples, 1 if s.exclusive else self.samples)) for s in plan if s is not health]
+        jobs = [(s, i) for s, samples in many for i in range(samples)]
         takes: dict[tuple[str, int], Take] = {}
         gate = asyncio.Semaphore(max(1, self.concurrency))
 
         async def run(scenario: Scenario, sample: int) -> None:
             async with gate:
                 if self.stopped:
-                    skipped.setdefault(scenario.name, (Status.ERROR, self.stopped))
+                    skipped.setdefault(
+                        scenario.name, (Status.INCONCLUSIVE if self.died else Status.ERROR, self.stopped)
+                    )
                     return
                 takes[scenario.name, sample] = await self._take(scenario, sample)
             self._done += 1
             if self.on_progress:
                 self.on_progress(Progress(self._done, len(jobs), self.cost))
 
-        together = [job for job in jobs if not job[0].exclusive]
+        # Requests that a server must refuse come last, one by one: some servers don't survive them.
+        together = [job for job in jobs if job[0].valid and not job[0].exclusive]
+        alone = [job for job in jobs if job[0].valid and job[0].exclusive]
+        hostile = sorted((job for job in jobs if not job[0].valid), key=lambda job: job[0].exclusive)
         if self.concurrency <= 1:
-            for job in together:
-                await run(*job)
+            alone = [*together, *alone]
         else:
             async with asyncio.TaskGroup() as group:
                 for job in together:
                     group.create_task(run(*job))
-        for job in jobs:
-            if job[0].exclusive:
-                await run(*job)
-        ordered = tuple(takes[s.name, i] for s, i in jobs if (s.name, i) in takes)
-        return Recording(ordered, skipped)
+        for job in alone:
+            await run(*job)
+        checks: list[Take] = []
+        for number, (scenario, sample) in enumerate(hostile, 1):
+            await run(scenario, sample)
+            take = takes.get((scenario.name, sample))
+            if health and take and (number == len(hostile) or _suspicious(take)):
+                checks.append(await self._check_health(health, len(checks), after=scenario))
+        if health and not hostile and not self.stopped:
+            checks.append(await self._take(health, 0))
+        ordered = [takes[s.name, i] for s, i in jobs if (s.name, i) in takes]
+        return Recording((*ordered, *checks), skipped)
 
-    async def _take(self, scenario: Scenario, sample: int) -> Take:
+    async def _check_health(self, health: Scenario, number: int, *, after: Scenario) -> Take:
+        """A plain request after one that had to be refused; ends the recording when the server is gone."""
+        take = await self._take(health, number, step=after.name)
+        x = take.exchanges[0]
+        if not x.ok and not self.stopped:
+            self.died = True  # a rule of its own says so
+            self.stopped = (
+                f"after the request {after.name!r} the target no longer answers a plain one"
+                f" ({x.refusal()}), the rest was left out"
+            )
+        return take
+
+    async def _take(self, scenario: Scenario, sample: int, step: str = "") -> Take:
         if scenario.play is None:
             lane = self.sender.lane()
             try:
-                exchange = self._keep(await lane.send(scenario, reuse=False), scenario, sample, "")
+                exchange = self._keep(await lane.send(scenario, reuse=False), scenario, sample, step)
             finally:
                 await lane.close()
             return Take(scenario.name, sample, (exchange,))
@@ -172,6 +198,11 @@ class Recorder:
             self.stopped = (
                 f"the target did not answer {self._silent} requests in a row ({detail}), the rest was left out"
             )
+
+
+def _suspicious(take: Take) -> bool:
+    """Whether an answer to a bad request looks as if it had hurt the server."""
+    return any(x.status is None or x.status >= 500 or x.status == 404 for x in take.exchanges)
 
 
 class _Conversation:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from urllib.parse import urlsplit, urlunsplit
 
 from ..wire.transcript import Read
 
 MASK = "***"
+_USER = re.compile(r"//[^/?#]*@")
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "api-key", "x-api-key", "cookie", "set-cookie", "x-goog-api-key"}
 )
@@ -29,15 +30,12 @@ def headers(found: Iterable[tuple[str, str]], secret_names: Iterable[str] = ()) 
 
 def url(found: str) -> str:
     """A URL without user and password."""
-    parts = urlsplit(found)
-    if "@" not in parts.netloc:
-        return found
-    return urlunsplit(parts._replace(netloc=f"{MASK}@{parts.netloc.rsplit('@', 1)[1]}"))
+    return _USER.sub(f"//{MASK}@", found, count=1)
 
 
 def text(found: bytes, secrets: Iterable[str]) -> bytes:
     """Bytes in which each secret is overwritten by asterisks of the same length."""
-    for secret in secrets:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be the start of another
         raw = secret.encode("utf-8", errors="surrogateescape")
         if len(raw) >= _SHORTEST:
             found = found.replace(raw, b"*" * len(raw))

@@ -49,14 +49,16 @@ class Chunk:
 
     @property
     def is_aside(self) -> bool:
-        """Whether the object is no part of the answer and does not claim to be: a ping, a home-made
-        end marker ({"done": true}), or the filter results that Azure sends ahead of the stream."""
+        """Whether the object is no part of the answer and does not claim to be: a ping, or a home-made
+        end marker ({"done": true})."""
         value = self.parsed.value
-        if not isinstance(value, dict):
-            return False
-        if value.get("choices") == [] and "prompt_filter_results" in value:
-            return True
-        return not any(name in value for name in ("choices", "object", "usage", "id"))
+        return isinstance(value, dict) and not any(name in value for name in ("choices", "object", "usage", "id"))
+
+    @property
+    def is_preamble(self) -> bool:
+        """Whether this is the chunk of filter results, without choices, that Azure sends ahead of the answer."""
+        value = self.parsed.value
+        return isinstance(value, dict) and value.get("choices") == [] and "prompt_filter_results" in value
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,9 @@ class _Open:
 
 
 def _joined(parts: Sequence[Part], *names: str) -> str | None:
-    pieces = [p.delta[n] for p in parts for n in names if isinstance(p.delta.get(n), str)]
+    # The first of the names that a part has: engines send one text under an old and a new name.
+    found = (next((p.delta[n] for n in names if isinstance(p.delta.get(n), str)), None) for p in parts)
+    pieces = [text for text in found if text is not None]
     return "".join(pieces) if pieces else None
 
 

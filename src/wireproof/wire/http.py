@@ -6,20 +6,26 @@ notes what was wrong (`Framing.problem`), so that the rules can say which byte b
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from .transcript import Capture, Ending, Transcript
 
 # What we are ready to inflate from a compressed body (bytes): a bomb is cut there.
 INFLATE_LIMIT = 64 * 1024 * 1024
 
-_STATUS_LINE = re.compile(rb"HTTP/(\d\.\d) (\d{3})(?: ([^\r\n]*))?\r?\n")
+_STATUS_LINE = re.compile(rb"HTTP/(\d(?:\.\d)?) (\d{3})(?: ([^\r\n]*))?\r?\n")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r?\n")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_HEAD_END = re.compile(rb"(\r?\n)\r?\n")
+# A stored recording that does not say how it ended is taken for whole.
+_OVER = frozenset({Ending.COMPLETE, Ending.CLOSED, Ending.UNKNOWN})
 _NO_BODY = frozenset({204, 304})
 
 
@@ -81,9 +87,12 @@ class Response:
         """When the byte of `content` at this offset had arrived (seconds)."""
         if not self.arrivals:
             return self.head_at
-        ends = [end for end, _ in self.arrivals]
-        index = min(bisect_right(ends, offset), len(ends) - 1)
+        index = min(bisect_right(self._ends, offset), len(self._ends) - 1)
         return self.arrivals[index][1]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [end for end, _ in self.arrivals]
 
 
 @dataclass(frozen=True)
@@ -126,12 +135,8 @@ def parse_headers(block: bytes) -> tuple[tuple[str, str], ...]:
 
 def _end_of_head(raw: bytes, start: int) -> tuple[int, int] | None:
     """Where the header block ends and where the body starts."""
-    crlf, lf = raw.find(b"\r\n\r\n", start), raw.find(b"\n\n", start)
-    if crlf >= 0 and (lf < 0 or crlf < lf):
-        return crlf + 2, crlf + 4
-    if lf >= 0:
-        return lf + 1, lf + 2
-    return None
+    found = _HEAD_END.search(raw, start)
+    return (found.end(1), found.end()) if found else None
 
 
 def _chunked(raw: bytes, start: int) -> tuple[list[tuple[int, int]], bool, str, int]:
@@ -148,9 +153,7 @@ def _chunked(raw: bytes, start: int) -> tuple[list[tuple[int, int]], bool, str, 
         size = int(size_line.group(1), 16)
         pos = size_line.end()
         if size == 0:
-            if raw.startswith(b"\r\n", pos):
-                return segments, True, "", pos + 2
-            trailer = _end_of_head(raw, pos)
+            trailer = _end_of_head(raw, pos - 1)  # with the line end of the size line: there may be no trailer
             if trailer is not None:
                 return segments, True, "", trailer[1]
             return segments, False, "the last chunk is not followed by an empty line", len(raw)
@@ -182,7 +185,7 @@ def _frame(t: Transcript, raw: bytes, start: int, response_headers: tuple[tuple[
     lowered = [(k.lower(), v) for k, v in response_headers]
     coding = ",".join(v for k, v in lowered if k == "transfer-encoding").lower()
     lengths = [v.strip() for k, v in lowered if k == "content-length"]
-    over = t.ending in (Ending.COMPLETE, Ending.CLOSED)
+    over = t.ending in _OVER
     ours = t.ending in (Ending.CLIENT_LEFT, Ending.BYTE_LIMIT, Ending.UNKNOWN)
     whole = [(start, len(raw))] if len(raw) > start else []
     if t.request.method == "HEAD" or status in _NO_BODY:
@@ -197,9 +200,9 @@ def _frame(t: Transcript, raw: bytes, start: int, response_headers: tuple[tuple[
             problem = ""
         return _Body(segments, Framing(FramingKind.CHUNKED, complete, problem))
     if "chunked" in coding:
-        return _Body(whole, Framing(FramingKind.UNKNOWN, t.ending is not Ending.UNKNOWN))
+        return _Body(whole, Framing(FramingKind.UNKNOWN, over))
     if lengths:
-        if len(set(lengths)) > 1 or not lengths[0].isdigit():
+        if len(set(lengths)) > 1 or not _LENGTH.fullmatch(lengths[0]):
             problem = f"Content-Length is not one number: {', '.join(lengths)[:60]}"
             return _Body(whole, Framing(FramingKind.LENGTH, False, problem))
         declared, got = int(lengths[0]), len(raw) - start
@@ -216,7 +219,7 @@ def _frame(t: Transcript, raw: bytes, start: int, response_headers: tuple[tuple[
 
 
 def _decode_content(
-    pieces: list[tuple[bytes, float]], coding: str, *, on_wire: bool = False
+    pieces: list[tuple[bytes, float]], coding: str, *, on_wire: bool = False, whole: bool = False
 ) -> tuple[bytes, tuple[tuple[int, float], ...], str]:
     """Undo Content-Encoding piece by piece, so that times stay with their bytes."""
     if coding in ("", "identity"):
@@ -233,20 +236,38 @@ def _decode_content(
     out: list[bytes] = []
     arrived: list[tuple[int, float]] = []
     total, problem = 0, ""
-    try:
-        for data, at in pieces:
+    for data, at in pieces:
+        before = inflater.copy()
+        try:
             got = inflater.decompress(data, INFLATE_LIMIT - total + 1)
-            total += len(got)
-            out.append(got)
-            arrived.append((total, at))
-            if total > INFLATE_LIMIT:
-                return b"".join(out)[:INFLATE_LIMIT], tuple(arrived), "the body inflates past the limit"
-    except zlib.error as error:
-        if not out:  # recorded by a tool that had undone the coding already
-            content, arrivals_t, _ = _decode_content(pieces, "")
-            return content, arrivals_t, f"the body is not {coding}: {error}" if on_wire else ""
-        problem = f"the compressed body is broken: {error}"
+        except zlib.error as error:
+            got, problem = _until_broken(before, data, INFLATE_LIMIT - total + 1), str(error)
+        total += len(got)
+        out.append(got)
+        arrived.append((total, at))
+        if total > INFLATE_LIMIT:
+            return b"".join(out)[:INFLATE_LIMIT], tuple(arrived), "the body inflates past the limit"
+        if problem:
+            break
+    if problem and not total:  # on the wire that is wrong, else a tool had undone the coding before it recorded
+        content, arrivals_t, _ = _decode_content(pieces, "")
+        return content, arrivals_t, f"the body is not {coding}: {problem}" if on_wire else ""
+    if problem:
+        problem = f"the compressed body is broken: {problem}"
+    elif whole and not inflater.eof:
+        problem = "the compressed body is cut off"
     return b"".join(out), tuple(arrived), problem
+
+
+def _until_broken(inflater: zlib._Decompress, data: bytes, limit: int) -> bytes:
+    """What comes out before the byte that breaks a compressed body: zlib drops it when it raises."""
+    out = bytearray()
+    with contextlib.suppress(zlib.error):
+        for offset in range(len(data)):
+            out += inflater.decompress(data[offset : offset + 1], limit - len(out))
+            if len(out) >= limit:
+                break
+    return bytes(out)
 
 
 def parse_response(t: Transcript) -> Response | None:
@@ -256,17 +277,15 @@ def parse_response(t: Transcript) -> Response | None:
         pieces = [(r.data, r.at) for r in t.reads]
         coding = next((v for k, v in t.headers if k.lower() == "content-encoding"), "").lower()
         content, arrivals, problem = _decode_content(pieces, coding)
-        framing = Framing(FramingKind.UNKNOWN, t.ending in (Ending.COMPLETE, Ending.CLOSED))
+        framing = Framing(FramingKind.UNKNOWN, t.ending in _OVER)
         return Response(t.status, "", "", t.headers, raw, content, framing, 0.0, arrivals, problem)
     start = 0
     while True:
         line = _STATUS_LINE.match(raw, start)
         if line is None:
             return None
-        if raw.startswith(b"\r\n", line.end()):  # no header at all
-            ends = (line.end(), line.end() + 2)
-        else:  # a head that is cut off ends with the bytes
-            ends = _end_of_head(raw, line.end() - 1) or (len(raw), len(raw))
+        # A head without headers ends with the status line, one that is cut off with the bytes.
+        ends = _end_of_head(raw, line.end() - 1) or (len(raw), len(raw))
         status = int(line.group(2))
         if 100 <= status < 200 and status != 101:
             start = ends[1]
@@ -283,7 +302,9 @@ def parse_response(t: Transcript) -> Response | None:
             pieces.append((raw[pos:stop], timeline.times[index]))
             pos = stop
     coding = next((v for k, v in headers if k.lower() == "content-encoding"), "").strip().lower()
-    content, arrivals, problem = _decode_content(pieces, coding, on_wire=t.capture is Capture.WIRE)
+    content, arrivals, problem = _decode_content(
+        pieces, coding, on_wire=t.capture is Capture.WIRE, whole=body.framing.complete and len(pieces) > 0
+    )
     return Response(
         status=status,
         reason=(line.group(3) or b"").decode("latin-1"),

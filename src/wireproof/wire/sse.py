@@ -89,6 +89,7 @@ class SSEDecoder:
 
     def __init__(self) -> None:
         self._buffer = b""
+        self._rest: list[bytes] = []  # pieces after the buffer without any line end, not joined yet
         self._offset = 0  # offset in the stream of the first byte in the buffer
         self._started = False
         self._lines: list[Line] = []
@@ -99,11 +100,17 @@ class SSEDecoder:
 
     def receive(self, data: bytes) -> list[Item]:
         """Take the next bytes, in pieces of any size; returns the items completed by them."""
-        self._buffer += data
+        # A long line in small pieces is joined once, when its end is there: joining at each piece is quadratic.
+        waiting = self._started and not self._buffer.endswith(b"\r")
+        if waiting and b"\n" not in data and b"\r" not in data:
+            self._rest.append(data)
+            return []
+        self._join(data)
         return self._drain(final=False)
 
     def close(self) -> list[Item]:
         """The stream is over: returns what was still open."""
+        self._join()
         out = self._drain(final=True)
         if self._buffer:  # a last line without any line end
             line, start = self._buffer, self._offset
@@ -122,6 +129,10 @@ class SSEDecoder:
             out.append(Anomaly((0, self._offset), AnomalyKind.MIXED_ENDINGS, seen))
         return out
 
+    def _join(self, *more: bytes) -> None:
+        self._buffer = b"".join((self._buffer, *self._rest, *more))
+        self._rest = []
+
     def _drain(self, *, final: bool) -> list[Item]:
         out: list[Item] = []
         if not self._started:
@@ -133,9 +144,10 @@ class SSEDecoder:
                 out.append(Anomaly((0, 3), AnomalyKind.BOM))
                 self._buffer, self._offset = self._buffer[3:], 3
         buffer, pos, base = self._buffer, 0, self._offset
-        size = len(buffer)
+        size, lf = len(buffer), -2  # the next LF: -1 for none, -2 for not looked for
         while pos < size:
-            lf = buffer.find(b"\n", pos)
+            if lf != -1 and lf < pos:
+                lf = buffer.find(b"\n", pos)
             cr = buffer.find(b"\r", pos, lf if lf >= 0 else size)
             if cr >= 0:
                 if cr + 1 == size and not final:
@@ -205,7 +217,10 @@ class SSEDecoder:
             if line.name == b"data":
                 data.append(self._text(line.value, line.span[1] - len(line.value)))
             elif line.name in _FIELDS:
-                other[line.name] = self._text(line.value, line.span[1] - len(line.value))
+                text = self._text(line.value, line.span[1] - len(line.value))
+                # 9.2.6: an id that contains U+0000 NULL is ignored.
+                if not (line.name == b"id" and "\0" in text):
+                    other[line.name] = text
             else:
                 self._text(line.raw, line.span[0])
         valid = len(self._held) == before

@@ -106,7 +106,8 @@ def parse(text: str) -> Parsed:
     problems: list[Problem] = []
 
     def constant(name: str) -> float:
-        problems.append(Problem(ProblemKind.CONSTANT, name, text.find(name)))
+        where = text.find(name) if text.count(name) == 1 else None
+        problems.append(Problem(ProblemKind.CONSTANT, name, where))
         return float(name.replace("Infinity", "inf").replace("NaN", "nan"))
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -131,7 +132,8 @@ def parse(text: str) -> Parsed:
     if _SURROGATE_ESCAPE.search(text):
         for where, string in strings(value):
             if has_lone_surrogate(string):
-                problems.append(Problem(ProblemKind.SURROGATE, f"{where} = {string!r}"[:120]))
+                seen = f"{where} = {string!r}"[:120].encode("utf-8", errors="backslashreplace").decode()
+                problems.append(Problem(ProblemKind.SURROGATE, seen))
                 break
     return Parsed(True, value, tuple(problems))
 

@@ -107,12 +107,17 @@ class Transcript:
     def digest(self) -> str:
         """A digest of everything that a check can see; equal digests give equal verdicts."""
         h = hashlib.blake2b(digest_size=16)
-        for part in (self.scenario, self.step, self.request.method, self.request.url, self.ending.value):
-            h.update(part.encode() + b"\0")
-        h.update(repr((self.request.headers, self.headers, self.status, self.ended_at)).encode())
-        h.update(self.request.body)
-        for read in self.reads:
-            h.update(f"|{read.at:.6f}|".encode())
+        asked = self.request
+        small = (
+            *(self.scenario, self.step, self.sample, self.connection, sorted(self.tags.items())),
+            *(asked.method, asked.url, asked.headers, asked.omitted, len(asked.body)),
+            *(self.ending.value, self.detail, self.capture.value, self.timed, f"{self.ended_at:.6f}"),
+            *(self.status, self.headers),
+        )
+        h.update(repr(small).encode())
+        h.update(asked.body)
+        for read in self.reads:  # with its length, so that no data can look like the start of another read
+            h.update(f"|{read.at:.6f} {len(read.data)}|".encode())
             h.update(read.data)
         return h.hexdigest()
 

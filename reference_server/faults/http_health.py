@@ -1,0 +1,30 @@
+"""Servers that a bad request hurts. The only faults with a memory: what they show is a state."""
+
+import json
+from weakref import WeakKeyDictionary
+
+from ..answer import Frame, Framing, HttpAnswer
+from ..config import Config
+from . import Context, Layer, fault
+
+_DYING: "WeakKeyDictionary[Config, bool]" = WeakKeyDictionary()
+
+
+@fault("http.dies-of-a-bad-request", layer=Layer.HTTP, breaks={"http.refusal.server-survives"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """The good request that follows a refused one finds the engine dead."""
+    if answer.status >= 400:
+        _DYING[ctx.config] = True
+        return answer
+    if ctx.chat is None or not _DYING.pop(ctx.config, False):
+        return answer
+    body = {"error": {"message": "generation thread died", "type": "server_error", "param": None, "code": None}}
+    data = json.dumps(body).encode()
+    headers = answer.with_headers(
+        content_type="application/json",
+        content_length=str(len(data)),
+        transfer_encoding=None,
+        cache_control=None,
+        x_accel_buffering=None,
+    )
+    return HttpAnswer(500, "Internal Server Error", headers, iter([Frame(data)]), Framing.LENGTH)

@@ -1,0 +1,29 @@
+"""A server survives what it has to refuse."""
+
+from __future__ import annotations
+
+from wireproof.exchange import Exchange
+from wireproof.rules import MUST, contract, each_of, rule
+from wireproof.verdict import require
+
+_BUSY = (429, 503)
+
+
+@rule(
+    "http.refusal.server-survives",
+    MUST,
+    on=each_of("health-after-refusals"),
+    source=contract("a request of one client never takes the server from the others"),
+)
+def test_server_survives(x: Exchange) -> None:
+    """After a request that had to be refused, the server still answers a plain one.
+
+    One malformed request of one client otherwise ends the service for all: mlx-lm 0.32.2 loses its generation
+    thread to `"stop": 7` and answers every request after it with 404.
+    """
+    if x.status in _BUSY:
+        raise x.refused()
+    before = f" after {x.transcript.step}" if x.transcript.step else ""
+    got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
+    alive = x.status is not None and 200 <= x.status < 300
+    require(alive, "200 for a plain request" + before, got=got)

@@ -1,0 +1,1 @@
+"""Tests through the outside: command line, plugin, sockets, files, packages."""
