@@ -197,6 +197,7 @@ _WORD = re.compile(
 )
 _COUNT = re.compile(r"\bcount\b(?:[^\d\n]{0,30}?from\s+(\d{1,6}))?[^\d\n]{0,30}?to\s+(\d{1,6})\b", re.I)
 _GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|evening|day))\b", re.I)
+_HELLO = re.compile(r"\bsay (?:hello|hi) in (?:a|one)\b", re.I)
 _LONG = re.compile(r"\b(?:story|long|essay|poem|detail(?:ed)?|at length|explain|describe)\b", re.I)
 _NO_TOOLS = re.compile(r"(?:don'?t|do not|never|without)\s+(?:\w+\s+){0,3}?(?:tools?|functions?)|\bno tools?\b", re.I)
 _SEVERAL = re.compile(r"\b(?:both|each|every|two|three|twice|parallel|and|all)\b", re.I)
@@ -267,6 +268,8 @@ def _text(chat: ChatRequest, said: str) -> str | None:
         step = 1 if last >= first else -1
         last = first + max(-20_000, min(20_000, last - first))
         return ", ".join(str(i) for i in range(first, last + step, step))
+    if _HELLO.search(said):
+        return "Hello, it is very nice to meet you today."
     if _GREETING.match(said) and not _LONG.search(said):
         return "Hello! How can I help you today?"
     return None

@@ -90,7 +90,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "chunk.created-moves",
     layer=Layer.CHUNK,
-    breaks={"chunk.created.constant"},
+    breaks={"chunk.created.does-not-move"},
     cases=("B1-021",),
     source="https://github.com/sgl-project/sglang/issues/39864",
 )
@@ -111,6 +111,14 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """created is in milliseconds."""
     return each(chunks, lambda c: c.update(created=c["created"] * 1000 + 123))
+
+
+@fault("chunk.created-jumps", layer=Layer.CHUNK, breaks={"chunk.created.constant"})
+def _(chunks: Chunks, ctx: Context) -> Chunks:
+    """Every other chunk was created an hour before."""
+    for number, chunk in enumerate(chunks):
+        late = 3600 * (number % 2)
+        yield from each(iter([chunk]), lambda c, late=late: c.update(created=c["created"] - late))  # type: ignore[misc]
 
 
 @fault("chunk.created-float", layer=Layer.CHUNK, breaks={"chunk.created.constant"})

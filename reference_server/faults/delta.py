@@ -54,13 +54,19 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "chunk.role-every-chunk",
     layer=Layer.CHUNK,
-    breaks={"chunk.role.once"},
+    breaks={"chunk.role.not-repeated"},
     cases=("B1-197", "B1-017"),
     source="https://github.com/ollama/ollama/issues/7626",
 )
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """Every delta says the role again."""
     return each_choice(chunks, lambda c: c["delta"].update(role="assistant"))
+
+
+@fault("chunk.role-changes", layer=Layer.CHUNK, breaks={"chunk.role.once", "chunk.role.not-repeated"})
+def _(chunks: Chunks, ctx: Context) -> Chunks:
+    """The last delta of a choice says another role."""
+    return each_choice(chunks, lambda c: c["finish_reason"] and c["delta"].update(role="user"))
 
 
 @fault(

@@ -80,7 +80,7 @@ _reworded(
 _reworded(
     "finish.always-stop",
     "finish_reason is hard coded to stop.",
-    {"finish.length.when-cut", "finish.tool-calls.cut-is-length", "finish.tool-calls.iff-called"},
+    {"finish.length.when-cut", "finish.tool-calls.cut-is-length", "finish.tool-calls.when-called"},
     lambda reason, ctx: "stop",
     Layer.MODEL,
     cases=("B1-038",),
@@ -116,7 +116,7 @@ _reworded(
 _reworded(
     "finish.auto-call-is-stop",
     "A tool call that the model chose to make ends with stop.",
-    {"finish.tool-calls.iff-called"},
+    {"finish.tool-calls.when-called"},
     lambda reason, ctx: "stop" if reason == "tool_calls" and _offered(ctx) else reason,
     Layer.MODEL,
 )

@@ -183,7 +183,7 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
 @fault(
     "usage.every-chunk-unasked",
     layer=Layer.CHUNK,
-    breaks={"usage.stream.unasked-on-choices"},
+    breaks={"usage.stream.absent-unasked", "usage.stream.unasked-on-choices"},
     cases=("B1-075",),
     source="https://github.com/ogx-ai/ogx/issues/5122",
 )
@@ -213,7 +213,7 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
 @fault(
     "usage.chunk-unasked",
     layer=Layer.PARAMS,
-    breaks={"usage.stream.absent-unasked"},
+    breaks={"usage.stream.no-chunk-unasked"},
     cases=("B1-082",),
     source="https://github.com/sgl-project/sglang/issues/5451",
 )

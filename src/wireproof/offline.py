@@ -12,6 +12,7 @@ that say what was asked, so that rules about the request can be judged too:
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import re
@@ -22,6 +23,7 @@ from typing import Any
 
 from . import runrecord
 from .exchange import CHAT_PATH
+from .record import redact
 from .wire.strictjson import NESTING_LIMIT, depth_exceeds, get
 from .wire.transcript import Capture, Ending, Read, Request, Transcript, from_json
 
@@ -111,7 +113,7 @@ def _curl(data: bytes, name: str, path: Path) -> Transcript:
         raise NotATranscript(f"{path} has no status line after its comments: record it with `curl -isN`")
     if b"\r\n\r\n" not in rest and b"\n\n" not in rest:
         raise NotATranscript(f"{path} is cut off inside the response headers: record it again")
-    request = Request(method or "POST", target or _guess(rest), tuple(headers), body)
+    request = Request(method or "POST", target or _guess(rest), redact.headers(headers), body)
     return Transcript(
         id="",
         scenario=name,
@@ -124,11 +126,14 @@ def _curl(data: bytes, name: str, path: Path) -> Transcript:
 
 
 def _pairs(text: bytes) -> list[tuple[str, str]]:
-    """Headers from a JSON list of pairs, of "Name: value" strings, or an object."""
+    """Headers from a list of pairs, of "Name: value" strings, or an object; in JSON, or as Python prints it."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return []
+        try:
+            value = ast.literal_eval(text.strip().decode("utf-8", errors="replace"))
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return []
     if isinstance(value, dict):
         return [(str(k), str(v)) for k, v in value.items()]
     out = []
@@ -234,8 +239,6 @@ def _har(entries: list[Any], name: str, path: Path) -> Iterator[Transcript]:
 
 
 def _har_headers(message: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    from .record.redact import headers as redacted
-
     found = message.get("headers")
     pairs = [(str(get(h, "name", default="")), str(get(h, "value", default=""))) for h in found or []]
-    return redacted(pairs)
+    return redact.headers(pairs)

@@ -51,7 +51,8 @@ def _console(width: int | None = None) -> tuple[Console, io.StringIO]:
 def failure_text(rule: Rule, outcome: Outcome, transcripts: Mapping[str, Transcript]) -> str:
     """One broken rule, in full."""
     console, out = _console()
-    console.print(terminal.failure_text(rule_line(rule), outcome, transcripts, width=console.width))
+    # soft_wrap: a curl line that is broken by us could not be pasted
+    console.print(terminal.failure_text(rule_line(rule), outcome, transcripts, width=console.width), soft_wrap=True)
     return out.getvalue().rstrip("\n")
 
 
@@ -62,7 +63,8 @@ def summary_text(run: Run, *, verbose: bool, offline: bool = False) -> str:
     cost = {} if offline else run.costs()
     terminal.print_summary(console, run.summary, lines, run.transcripts, cost, verbose=verbose, failures=offline)
     if run.stopped:
-        console.print(f"Recording ended early: {terminal.safe(run.stopped, 0)}.", markup=False)
+        line = f"Recording ended early: {terminal.safe(run.stopped, 0)}. What came before was judged."
+        console.print(line, markup=False, soft_wrap=True)
     return out.getvalue().rstrip("\n")
 
 

@@ -86,8 +86,7 @@ class Run:
         self._faults = faults
         self._started = time.perf_counter()
         self.cost = Cost()
-        self.stopped = ""
-        self._died = False
+        self.stopped, self._gone = "", False
         self.model = ""
         self.engine = preflight.Engine()
         self.transcripts: dict[str, Transcript] = {}
@@ -125,7 +124,7 @@ class Run:
         try:
             recorded = await recorder.record(names, slow=options.slow)
         finally:
-            self.cost, self.stopped, self._died = recorder.cost, recorder.stopped, recorder.died
+            self.cost, self.stopped, self._gone = recorder.cost, recorder.stopped, recorder.gone
         self._judge = Judge(recorded)
 
     def use(self, recorded: Recording) -> None:
@@ -197,7 +196,7 @@ class Run:
         """
         code = Exit(exit_code) if exit_code is not None else self.summary.exit
         error = error or self.stopped
-        if self.stopped and not (self._died and code is Exit.VERDICTS):
+        if self.stopped and (self._gone or code is Exit.OK):
             code = Exit.TARGET
         if self._writer is not None:
             more = {"error": error} if error else {}

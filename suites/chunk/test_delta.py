@@ -88,10 +88,29 @@ def test_role_first(x: Exchange) -> None:
     MUST,
     on=STREAMS,
     book="CHUNK-010",
+    source=contract("a choice has one role"),
+)
+def test_role_once(x: Exchange) -> None:
+    """A choice has one role: a delta that says it again says the same.
+
+    Whoever keeps the last one files the answer under another speaker.
+    """
+    for choice in _choices(x):
+        said = [p for p in choice.parts if p.delta.get("role")]
+        for part in said[1:]:
+            first, role = said[0].delta["role"], part.delta["role"]
+            require(role == first, f"no other role than {first!r} in choice {choice.index}", got=role, at=part)
+
+
+# No text says that a role may not come again, and much of the field repeats it: a strong warning, not a MUST.
+@rule(
+    "chunk.role.not-repeated",
+    SHOULD,
+    on=STREAMS,
     source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
     evidence=("role_every_chunk", "role_empty_string", "role_null_after"),
 )
-def test_role_once(x: Exchange) -> None:
+def test_role_not_repeated(x: Exchange) -> None:
     """A choice says its role once; later deltas leave it out, or have null or "" there.
 
     openai-python's `.stream()` joins strings: the role becomes "assistantassistantassistant".

@@ -141,18 +141,33 @@ def test_length_when_cut(x: Exchange) -> None:
     source=contract("finish_reason tells the agent loop to run tools"),
 )
 def test_tool_calls_iff_called(x: Exchange) -> None:
-    """finish_reason is "tool_calls" only with a tool call, and always with one when the model was free to call.
+    """finish_reason is "tool_calls" only with a tool call.
 
-    Agent loops branch on it: "stop" with calls ends the loop, "tool_calls" without calls crashes it. A forced
-    call may end with "stop", as OpenAI's do.
+    Agent loops branch on it: "tool_calls" without calls crashes them, or makes them ask again for ever.
     """
-    free = _choice(x) in (None, "auto")
     if x.is_event_stream is False and not all(isinstance(c.get("message"), dict) for c in x.plain_choices):
         raise inconclusive("a choice has no message: choice.members.present judges that")
     for o in _once(x):
         if o.finish_reason == "tool_calls":
             require(o.calls, "a tool call with finish_reason tool_calls", got="none")
-        elif o.calls and free:
+
+
+# api.openai.com itself was seen to end free calls with "stop": clients break on it, the contract does not.
+@rule(
+    "finish.tool-calls.when-called",
+    SHOULD,
+    on=_FREE_AND_FORCED,
+    source=observed("finish_reason tool_calls when the model called a tool; stop was seen now and then"),
+)
+def test_tool_calls_when_called(x: Exchange) -> None:
+    """An answer with tool calls that nobody forced has finish_reason "tool_calls".
+
+    "stop" ends the agent loop with the calls not made. A forced call may end with "stop", as OpenAI's do.
+    """
+    if _choice(x) not in (None, "auto"):
+        raise NotApplicable("the call was forced, or forbidden")
+    for o in _once(x):
+        if o.calls:
             require(o.finish_reason != "stop", "tool_calls, as there are tool calls", got=o.finish_reason)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wireproof.evidence import is_stream
@@ -111,6 +112,16 @@ def test_choices_empty(x: Exchange) -> None:
     require(not choices, "`choices: []` in the usage chunk", got=choices, at=chunk)
 
 
+def _same_sum(found: Sequence[tuple[Chunk, dict[str, Any]]]) -> None:
+    """Whoever adds the usage objects up must come to what the last one says."""
+    for name in _FIELDS if len(found) > 1 else ():
+        counts = [count for _, usage in found if is_int(count := usage.get(name))]
+        if len(counts) == len(found):
+            total = sum(counts)
+            got = f"{len(found)} times, in sum {total}"
+            require(total == counts[-1], f"{name} {counts[-1]} once", got=got, at=found[0][0])
+
+
 @rule(
     "usage.stream.once",
     MUST,
@@ -128,17 +139,7 @@ def test_once(x: Exchange) -> None:
 
     LangChain and pydantic-ai add: a stream with usage on every chunk counted 33 tokens instead of 7.
     """
-    found = _usages(x)
-    for name in _FIELDS if len(found) > 1 else ():
-        counts = [count for _, usage in found if is_int(count := usage.get(name))]
-        if len(counts) == len(found):
-            total = sum(counts)
-            require(
-                total == counts[-1],
-                f"{name} {counts[-1]} once",
-                got=f"{len(found)} times, in sum {total}",
-                at=found[0][0],
-            )
+    _same_sum(_usages(x))
 
 
 @rule(
@@ -166,6 +167,21 @@ def test_null_elsewhere(x: Exchange) -> None:
     source=openapi("CreateChatCompletionStreamResponse.usage: only present with stream_options"),
 )
 def test_absent_unasked(x: Exchange) -> None:
+    """Without include_usage no chunk has a usage, or at least not several that contradict each other.
+
+    LangChain and pydantic-ai add them up: unasked, too, a stream with usage on every chunk counts several times.
+    """
+    _same_sum(_usages(x))
+
+
+# Servers that send it always call it a superset; naive clients crash on it: a warning.
+@rule(
+    "usage.stream.no-chunk-unasked",
+    SHOULD,
+    on=_UNASKED,
+    source=openapi("CreateChatCompletionStreamResponse.usage: only present with stream_options"),
+)
+def test_no_chunk_unasked(x: Exchange) -> None:
     """Without include_usage no usage chunk with empty choices is sent.
 
     Code that reads chunk.choices[0] raises IndexError there; dozens of clients did.

@@ -24,9 +24,11 @@ NOW = sorted(set(cases()) - LATER)
 # What clients took without loss, and what OpenAI itself or the standard allows: no MUST may fail on these.
 BENIGN = """
     good crlf cr nospace heartbeat heartbeat_single_nl heartbeat_empty_choices id_field_each event_message_field
-    multiline_pretty role_empty_string role_null_after finish_with_content finish_content_null finish_content_empty
+    role_every_chunk multiline_pretty role_empty_string role_null_after
+    finish_with_content finish_content_null finish_content_empty
     usage_null_elsewhere first_choices_empty error_null_each n2_in_order n2_same_chunk obfuscation
-    delta_ext_str_reasoning delta_ext_number delta_ext_bool tool_good tool_empty_list_content tool_calls_null tool_id_null_later tool_id_empty_later
+    delta_ext_str_reasoning delta_ext_number delta_ext_bool
+    tool_finish_stop tool_good tool_empty_list_content tool_calls_null tool_id_null_later tool_id_empty_later
     par_sequential par_interleaved par_same_chunk lp_content_null
     ns_good ns_ctype_charset ns_tool_good ns_tool_empty_list
 """.split()  # noqa: SIM905

@@ -117,8 +117,8 @@ def test_rare_reasons() -> None:
 
 
 def test_calls_and_reason_go_together() -> None:
-    assert broken(tool("stop"), areas=AREAS) == {"finish.tool-calls.iff-called"}
-    assert broken(tool_stream("stop"), areas=AREAS) == {"finish.tool-calls.iff-called"}
+    assert broken(tool("stop"), areas=AREAS) == {"finish.tool-calls.when-called"}
+    assert broken(tool_stream("stop"), areas=AREAS) == {"finish.tool-calls.when-called"}
     assert broken(plain(completion("hi", "tool_calls")), areas=AREAS) == {"finish.tool-calls.iff-called"}
 
 

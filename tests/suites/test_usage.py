@@ -157,7 +157,7 @@ def test_the_key_elsewhere() -> None:
 def test_not_asked_for() -> None:
     """B1-082: naive clients index choices[0] of the usage chunk."""
     x = stream(*text("hello"), usage_chunk())
-    assert broken(x, areas=AREAS) == {"usage.stream.absent-unasked"}
+    assert broken(x, areas=AREAS) == {"usage.stream.no-chunk-unasked"}
     attached = stream(*text("hello")[:-1], chunk({}, finish="stop", usage=usage()))
     assert broken(attached, areas=AREAS) == {"usage.stream.unasked-on-choices"}
     heartbeat = stream(text("hello")[0], envelope([]), *text("hello")[1:])

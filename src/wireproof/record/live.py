@@ -59,6 +59,8 @@ def parse_target(url: str, *, api_key: str | None = None, headers: Mapping[str, 
         raise BadTarget(f"{shown} is not a URL ({error}): {example}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_ok:
         raise BadTarget(f"{shown} is not an http(s) URL: {example}")
+    if "@" in parts.netloc:
+        raise BadTarget(f"{shown} holds a user name, which is not sent: use --api-key-env, or --header NAME=VAR")
     if parts.query or parts.fragment:
         raise BadTarget(f"{shown} has a query or fragment: {example}")
     base = url.strip().rstrip("/")
@@ -170,7 +172,7 @@ class LiveLane:
         if ending is not Ending.COMPLETE:
             await self.close()
         secrets = [s for s in (sender.target.api_key, *sender.target.headers.values()) if s]
-        return Transcript(
+        recorded = Transcript(
             id="",
             scenario=scenario.name,
             request=Request(
@@ -179,12 +181,13 @@ class LiveLane:
                 redact.headers(headers, secret_names),
                 redact.text(body, secrets),
             ),
-            reads=redact.reads(log.reads(), secrets),
+            reads=tuple(log.reads()),
             ending=ending,
             ended_at=ended_at,
-            detail=redact.text(detail.encode(), secrets).decode(errors="replace"),
+            detail=detail,
             connection=self._number * 1000 + log.connects,
         )
+        return redact.transcript(recorded, secrets)
 
     async def _exchange(
         self,

@@ -5,8 +5,11 @@ A failed preflight is one clear error, not hundreds of red checks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
 
 from ..exchange import Exchange
 from ..scenario import Scenario
@@ -77,7 +80,21 @@ def parse_engine(text: str) -> Engine:
     name, _, version = text.partition("==")
     if not name.strip():
         raise PreflightError(f"{text!r} names no engine: write it as vllm==0.32.0", usage=True)
-    return Engine(name.strip(), version.strip(), _ORDERS.get(name.strip().lower(), "exact"))
+    return Engine(name.strip(), version.strip(), order_of(name.strip(), version.strip()))
+
+
+def order_of(name: str, version: str) -> str:
+    """How the versions of an engine are compared: pep440, build (its number counts), or exact (not at all)."""
+    known = _ORDERS.get(name.lower())
+    if known:
+        return known
+    if re.fullmatch(r"[A-Za-z]*\d+", version):
+        return "build"
+    try:
+        Version(version)
+    except InvalidVersion:
+        return "exact"
+    return "pep440"
 
 
 async def _ask(sender: LiveSender, scenario: Scenario) -> Exchange:
@@ -135,7 +152,8 @@ def _is_api(x: Exchange, target: Target, sign: bytes) -> None:
         page = x.response is not None and x.response.content[:64].lstrip().startswith(b"<")
         kind = "a web page" if page else "not that of the API"
         raise PreflightError(
-            f"the answer to {asked} is {kind} ({x.refusal()[:60]}): give the base URL of the API, which mostly ends in /v1"
+            f"the answer to {asked} is {kind} ({x.refusal()[:60]}):"
+            " give the base URL of the API, which mostly ends in /v1"
         )
     if x.response.encoding_problem:
         raise PreflightError(
@@ -186,7 +204,7 @@ async def _identify(sender: LiveSender, seen: Sequence[Exchange]) -> Engine:
     if isinstance(found, str):
         name = strictjson.get(x.parsed.value, "engine")
         name = name if isinstance(name, str) and name else "vllm"
-        return Engine(name[:60], found[:60], _ORDERS.get(name, "exact"))
+        return Engine(name[:60], found[:60], order_of(name[:60], found[:60]))
     for path, name, keys in (
         ("/get_server_info", "sglang", ("version",)),
         ("/props", "llama.cpp", ("build_info",)),

@@ -15,10 +15,13 @@ from ..exchange import Exchange
 from ..judge import Recording, Take
 from ..scenario import Scenario, needed
 from ..verdict import Status
-from ..wire.transcript import Transcript
+from ..wire.transcript import Ending, Transcript
 
-# So many requests in a row without a single byte of answer end the recording.
+# So many requests in a row without a single byte of answer end the recording: the target is gone.
 SILENT_LIMIT = 4
+# So many answers that had to be cut off end it too: enough is seen, and each costs a whole timeout.
+STUCK_LIMIT = 8
+_CUT = frozenset({Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT, Ending.BYTE_LIMIT})
 
 
 class Lane(Protocol):
@@ -89,16 +92,18 @@ class Recorder:
     sender: Sender
     concurrency: int = 4
     samples: int = 1
-    byte_budget: int = 256 * 1024 * 1024
+    byte_budget: int = 64 * 1024 * 1024
     on_exchange: Callable[[Exchange], None] | None = None
     on_progress: Callable[[Progress], None] | None = None
     cost: Cost = field(default_factory=Cost)
     stopped: str = ""  # why recording ended early
+    gone: bool = False  # it ended because the target does not answer any more
     died: bool = False  # it ended because the target did not survive a request that it had to refuse
     _count: int = 0
     _bytes: int = 0
     _done: int = 0
     _silent: int = 0
+    _stuck: int = 0
 
     async def record(self, names: Sequence[str], *, slow: bool = False) -> Recording:
         """Record the named scenarios.
@@ -156,10 +161,7 @@ class Recorder:
         x = take.exchanges[0]
         if not x.ok and not self.stopped:
             self.died = True  # a rule of its own says so
-            self.stopped = (
-                f"after the request {after.name!r} the target no longer answers a plain one"
-                f" ({x.refusal()}), the rest was left out"
-            )
+            self.stopped = f"after the request {after.name!r} the target no longer answers a plain one ({x.refusal()})"
         return take
 
     async def _take(self, scenario: Scenario, sample: int, step: str = "") -> Take:
@@ -182,22 +184,27 @@ class Recorder:
         tags = {**scenario.tags, **dict(t.tags)}
         x = Exchange(replace(t, id=f"t{self._count}", scenario=scenario.name, sample=sample, step=step, tags=tags))
         self.cost = self.cost.plus(x)
-        self._watch(t)
+        self._watch(x)
         if self.on_exchange:
             self.on_exchange(x)
         return x
 
-    def _watch(self, t: Transcript) -> None:
-        """Stop a run that can only go on failing: too many bytes, or a target that went silent."""
-        self._bytes += sum(len(r.data) for r in t.reads)
+    def _watch(self, x: Exchange) -> None:
+        """Stop a run that can only go on failing: too many bytes, too many cut answers, or a silent target."""
+        t = x.transcript
+        self._bytes += max(sum(len(r.data) for r in t.reads), len(x.response.content) if x.response else 0)
         self._silent = 0 if t.reads else self._silent + 1
-        if self._bytes > self.byte_budget:
-            self.stopped = f"the target sent more than {self.byte_budget} bytes in this run, the rest was left out"
-        elif self._silent >= SILENT_LIMIT:
-            detail = f"{t.ending.value} {t.detail}".strip()
-            self.stopped = (
-                f"the target did not answer {self._silent} requests in a row ({detail}), the rest was left out"
-            )
+        self._stuck += t.ending in _CUT and bool(t.reads)
+        if self.stopped:
+            return
+        detail = f"{t.ending.value} {t.detail}".strip()
+        if self._silent >= SILENT_LIMIT:
+            self.gone = True
+            self.stopped = f"the target did not answer {self._silent} requests in a row ({detail})"
+        elif self._bytes > self.byte_budget:
+            self.stopped = f"the target sent more than {self.byte_budget} bytes in this run"
+        elif self._stuck >= STUCK_LIMIT:
+            self.stopped = f"{self._stuck} answers had no end ({detail})"
 
 
 def _suspicious(take: Take) -> bool:

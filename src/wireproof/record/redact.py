@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from urllib.parse import quote
 
-from ..wire.transcript import Read
+from ..wire.http import parse_response
+from ..wire.transcript import Capture, Read, Transcript
 
 MASK = "***"
 _USER = re.compile(r"//[^/?#]*@")
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "api-key", "x-api-key", "cookie", "set-cookie", "x-goog-api-key"}
 )
-# A key shorter than this is not searched for in bodies: it would mark ordinary text (bytes).
+_CODINGS = frozenset({"content-encoding", "transfer-encoding", "content-length"})
+# A key shorter than this is only searched for after "Bearer": it would mark ordinary text (characters).
 _SHORTEST = 6
 
 
@@ -33,11 +40,20 @@ def url(found: str) -> str:
     return _USER.sub(f"//{MASK}@", found, count=1)
 
 
+def _spellings(secret: str) -> Iterator[bytes]:
+    """The ways in which a server may echo a secret: as it is, in JSON, in a URL, after its scheme."""
+    found = [f"Bearer {secret}"]
+    if len(secret) >= _SHORTEST:
+        in_json = json.dumps(secret)[1:-1]
+        found += [secret, in_json, in_json.replace("/", "\\/"), quote(secret, safe=""), html.escape(secret)]
+    for spelling in dict.fromkeys(found):
+        yield spelling.encode("utf-8", errors="surrogateescape")
+
+
 def text(found: bytes, secrets: Iterable[str]) -> bytes:
     """Bytes in which each secret is overwritten by asterisks of the same length."""
     for secret in sorted(secrets, key=len, reverse=True):  # one may be the start of another
-        raw = secret.encode("utf-8", errors="surrogateescape")
-        if len(raw) >= _SHORTEST:
+        for raw in _spellings(secret):
             found = found.replace(raw, b"*" * len(raw))
     return found
 
@@ -53,3 +69,33 @@ def reads(found: Sequence[Read], secrets: Iterable[str]) -> tuple[Read, ...]:
         out.append(Read(read.at, clean[pos : pos + len(read.data)]))
         pos += len(read.data)
     return tuple(out)
+
+
+def transcript(t: Transcript, secrets: Sequence[str]) -> Transcript:
+    """The transcript with secrets overwritten in all that came back.
+
+    A secret inside a compressed body, or cut by a chunk boundary, is only seen after decoding:
+    then the decoded body is kept in place of the bytes of the wire.
+    """
+    if not secrets:
+        return t
+    t = replace(
+        t,
+        reads=reads(t.reads, secrets),
+        detail=text(t.detail.encode("utf-8", errors="replace"), secrets).decode("utf-8", errors="replace"),
+    )
+    response = parse_response(t)
+    if response is None or text(response.content, secrets) == response.content:
+        return t
+    ends = [0, *(end for end, _ in response.arrivals)]
+    decoded = [
+        Read(at, response.content[start:end])
+        for (start, end), (_, at) in zip(pairwise(ends), response.arrivals, strict=True)
+    ]
+    return replace(
+        t,
+        reads=reads(decoded, secrets),
+        capture=Capture.BODY,
+        status=response.status,
+        headers=tuple(h for h in response.headers if h[0].lower() not in _CODINGS),
+    )
