@@ -67,6 +67,11 @@ class Exchange:
         return self.transcript.tags.get("valid", "yes") == "yes"
 
     @property
+    def on_reused_connection(self) -> bool:
+        """Whether it was sent over the connection of the exchange before."""
+        return self.transcript.tags.get("reused") == "yes"
+
+    @property
     def asked_stream(self) -> bool:
         """Whether `stream: true` was asked for."""
         return self.asked.get("stream") is True

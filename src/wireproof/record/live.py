@@ -186,6 +186,7 @@ class LiveLane:
             ended_at=ended_at,
             detail=detail,
             connection=self._number * 1000 + log.connects,
+            tags={"reused": "yes"} if reuse and log.connects == before else {},
         )
         return redact.transcript(recorded, secrets)
 

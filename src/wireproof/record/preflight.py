@@ -202,8 +202,9 @@ async def _identify(sender: LiveSender, seen: Sequence[Exchange]) -> Engine:
     x = await _ask(sender, version_scenario)
     found = strictjson.get(x.parsed.value, "version") if x.ok and x.response else None
     if isinstance(found, str):
-        name = strictjson.get(x.parsed.value, "engine")
-        name = name if isinstance(name, str) and name else "vllm"
+        owner = strictjson.get(seen[0].parsed.value, "data", 0, "owned_by") if seen else None
+        name = strictjson.get(x.parsed.value, "engine") or ("wireproof" if owner == "wireproof" else "vllm")
+        name = name if isinstance(name, str) else "unknown"
         return Engine(name[:60], found[:60], order_of(name[:60], found[:60]))
     for path, name, keys in (
         ("/get_server_info", "sglang", ("version",)),
