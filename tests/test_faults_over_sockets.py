@@ -30,8 +30,6 @@ NAMES = [
 # What a busy machine can spoil or show by chance.
 _SLOW = ("sse.flush", "sse.header.sent-early", "done.body", "sse.gap")
 TIMED = frozenset(r for r in rules.load() if r.startswith(_SLOW))
-    r for r in rules.load() if r.startswith(("sse.flush", "sse.header.sent-early", "done.body", "sse.gap"))
-)
 
 
 @pytest.fixture(scope="module")

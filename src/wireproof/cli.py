@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--slow", action="store_true", help="also record scenarios that wait for tens of seconds")
     run.add_argument(
         "--timeout",
-        type=_number(float, 1),
+        type=_number(float, 0.1),
         default=60.0,
         metavar="SECONDS",
         help="longest silence of the target (default 60); an answer as a whole may take five times as long",

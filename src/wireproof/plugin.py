@@ -92,7 +92,7 @@ def _options(config: pytest.Config) -> Options:
         if not name or value is None:
             raise pytest.UsageError(f"--wireproof-header {item!r}: write NAME=VAR, with VAR set in the environment")
         headers[name] = value
-    for name, low in (("concurrency", 1), ("samples", 1), ("timeout", 1)):
+    for name, low in (("concurrency", 1), ("samples", 1), ("timeout", 0.1)):
         if not low <= get(f"--wireproof-{name}") < math.inf:
             raise pytest.UsageError(f"--wireproof-{name} must be {low} or more")
     try:

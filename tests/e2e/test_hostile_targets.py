@@ -10,10 +10,16 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from wireproof.record import preflight
+from wireproof.record.live import Limits, parse_target
+from wireproof.reference_server.config import Config
+from wireproof.reference_server.player import serve_in_thread
 
 from .helpers import Done, no_traceback, wireproof
 from .servers import (
@@ -34,13 +40,24 @@ from .servers import (
 KEY = "sk-wireproof/secret+0123456789"
 
 
-def judge(url: str, *words: object, cwd: Path | None = None, key: str = KEY) -> Done:
-    """A small run with a short patience and an API key that must not show."""
-    done = wireproof("run", url, "--timeout", "1", "--suite", "done", "--api-key-env", "K", *words, cwd=cwd, K=key)
+def judge(url: str, *words: object, cwd: Path | None = None, key: str = KEY, patience: float = 5) -> Done:
+    """A small run with an API key that must not show."""
+    options = ("--timeout", patience, "--suite", "done", "--api-key-env", "K")
+    done = wireproof("run", url, *options, *words, cwd=cwd, K=key)
     no_traceback(done)
     assert key not in done.text
     assert done.seconds < 20
     return done
+
+
+def refusal(url: str, *, model: str | None = None, patience: float = 0.3) -> preflight.PreflightError:
+    """Why the preflight, which every run begins with, does not let this target pass."""
+    target, started = parse_target(url, api_key=KEY), time.monotonic()
+    with pytest.raises(preflight.PreflightError) as caught:
+        asyncio.run(preflight.run(target, model=model, limits=Limits.patient(patience)))
+    assert time.monotonic() - started < 10
+    assert KEY not in str(caught.value)
+    return caught.value
 
 
 # -- nothing that can be judged ------------------------------------------------
@@ -57,9 +74,9 @@ def test_nobody_listens() -> None:
 
 
 def test_no_such_host() -> None:
-    done = judge("http://no-such-host.invalid/v1")
-    assert done.code == 3
-    assert "cannot connect to http://no-such-host.invalid/v1" in done.message
+    error = refusal("http://no-such-host.invalid/v1")
+    assert "cannot connect to http://no-such-host.invalid/v1" in str(error)
+    assert not error.usage
 
 
 async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,16 +96,16 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 @pytest.mark.parametrize(
     ("talk", "says"),
     [
-        (silence, "accepts connections but does not answer GET /v1/models (idle-timeout: no byte for 1 s)"),
-        (ssh, "does not speak HTTP (it sent b'SSH-2.0-OpenSSH_9.6\\\\r\\\\n'): check host, port and http/https"),
+        (silence, "accepts connections but does not answer GET /v1/models (idle-timeout: no byte for 0.3 s)"),
+        (ssh, "does not speak HTTP (it sent b'SSH-2.0-OpenSSH_9.6\\r\\n'): check host, port and http/https"),
         (hang_up, "accepts connections but does not answer"),
     ],
 )
 def test_something_else_listens(talk, says: str) -> None:  # type: ignore[no-untyped-def]
     with listen(talk) as port:
-        done = judge(f"http://127.0.0.1:{port}/v1")
-    assert done.code == 3
-    assert says in done.message
+        error = refusal(f"http://127.0.0.1:{port}/v1")
+    assert not error.usage
+    assert says in str(error)
 
 
 @pytest.fixture(scope="module")
@@ -115,21 +132,21 @@ async def good(asked: Asked) -> Pieces:
 
 def test_https_and_http_are_mixed_up(tls: tuple[ssl.SSLContext, Path]) -> None:
     with model_server(good, tls=tls[0]) as url:
-        done = judge(url.replace("https:", "http:"))
-    assert done.code == 3
-    assert "http" in done.message
-    with model_server(good) as url:
-        done = judge(url.replace("http:", "https:"))
-    assert done.code == 3
-    assert "does that port speak plain http://?" in done.message
+        error = refusal(url.replace("https:", "http:"))
+    assert "http" in str(error)
+    assert not error.usage
+    with model_server(good) as waits, serve_in_thread(Config()) as answers:
+        for url in (waits, answers):
+            error = refusal(url.replace("http:", "https:"))
+            assert "does that port speak plain http://?" in str(error)
+            assert not error.usage
 
 
 def test_a_certificate_that_nobody_signed(tls: tuple[ssl.SSLContext, Path]) -> None:
     with model_server(good, tls=tls[0]) as url:
-        done = judge(url)
+        error = refusal(url)
         trusted = wireproof("run", url, "--suite", "done", SSL_CERT_FILE=str(tls[1]))
-    assert done.code == 3
-    assert "SSL_CERT_FILE" in done.message
+    assert "SSL_CERT_FILE" in str(error)
     assert trusted.code == 0, trusted.text
 
 
@@ -164,7 +181,7 @@ async def huge(asked: Asked) -> Pieces:
         yield b" " * 2**20
 
 
-async def stack_of_escapes(asked: Asked) -> Pieces:
+async def escapes(asked: Asked) -> Pieces:
     yield response('{"error": {"message": "\\u001b[2J\\u001b]0;owned\\u0007 no"}}', status="500 Oops")
 
 
@@ -182,17 +199,17 @@ async def bomb(asked: Asked) -> Pieces:
         (nested, "is not that of the API"),
         (noise, "is not that of the API"),
         (headers, "is empty (200: Receive buffer too long)"),
-        (dots, "does not end (no end within 5 s)"),
+        (dots, "does not end (no end within 1.5 s)"),
         (huge, "does not end (more than 4194304 bytes)"),
         (bomb, "is not that of the API"),
     ],
 )
 def test_everything_is_answered_with_nonsense(answer, says: str) -> None:  # type: ignore[no-untyped-def]
     with answering(answer) as url:
-        done = judge(url)
-    assert done.code == 3, done.text
-    assert "the answer to GET /v1/models " in done.message
-    assert says in done.message
+        error = refusal(url)
+    assert not error.usage
+    assert "the answer to GET /v1/models " in str(error)
+    assert says in str(error)
 
 
 @pytest.mark.parametrize(
@@ -201,18 +218,24 @@ def test_everything_is_answered_with_nonsense(answer, says: str) -> None:  # typ
         (page, "is a web page"),
         (noise, "is not that of the API"),
         (headers, "is empty (200: Receive buffer too long)"),
-        (dots, "does not end (no end within 5 s)"),
+        (dots, "does not end (no end within 1.5 s)"),
         (huge, "does not end (more than 4194304 bytes)"),
-        (bomb, "is undecodable (the body inflates past the limit)"),
-        (stack_of_escapes, "a completion of one token fails with 500"),
+        (bomb, "cannot be decoded (the body inflates past the limit)"),
     ],
 )
 def test_only_the_list_of_models_is_sound(chat, says: str) -> None:  # type: ignore[no-untyped-def]
     with model_server(chat) as url:
+        error = refusal(url)
+    assert not error.usage
+    assert says in str(error)
+
+
+def test_what_a_target_says_is_shown_and_never_obeyed() -> None:
+    with model_server(escapes) as url:
         done = judge(url)
     assert done.code == 3, done.text
-    assert says in done.message
-    assert "\x1b" not in done.text  # what a target sends is shown, never obeyed
+    assert "a completion of one token fails with 500" in done.message
+    assert "\x1b" not in done.text
 
 
 # -- keys, redirects, models ------------------------------------------------------
@@ -324,7 +347,7 @@ async def torn(asked: Asked) -> Pieces:
     ("stream", "suite", "code", "shows"),
     [
         (endless, "done", 3, ""),
-        (stalled, "done", 1, "FAIL  done.marker.exact"),
+        (stalled, "done.marker.exact", 1, "FAIL  done.marker.exact"),
         (dripping, "done.marker.exact", 1, "FAIL  done.marker.exact"),
         (deep, "done,sse.event.one-json", 1, "FAIL  sse.event.one-json"),
         (wide, "done", 0, ""),
@@ -334,7 +357,8 @@ async def torn(asked: Asked) -> Pieces:
 )
 def test_a_stream_misbehaves(stream, suite: str, code: int, shows: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     with model_server(plainly(stream)) as url:
-        done = judge(url, "--suite", suite, "-o", "r.jsonl", "--html", "r.html", cwd=tmp_path)
+        files = ("-o", "r.jsonl", "--html", "r.html")
+        done = judge(url, "--suite", suite, *files, cwd=tmp_path, patience=0.5 if code else 20)
     assert done.code == code, done.text
     assert shows in done.out
     lines = tmp_path.joinpath("r.jsonl").read_text(encoding="utf-8").splitlines()
@@ -344,9 +368,9 @@ def test_a_stream_misbehaves(stream, suite: str, code: int, shows: str, tmp_path
 
 def test_many_answers_without_an_end_are_enough(tmp_path: Path) -> None:
     with model_server(plainly(stalled)) as url:
-        done = judge(url, "--suite", "done,sse,chunk", "-o", "r.jsonl", cwd=tmp_path)
+        done = judge(url, "--suite", "done,sse,chunk", "-o", "r.jsonl", cwd=tmp_path, patience=0.5)
     assert done.code == 1, done.text
-    assert "Recording ended early: 8 answers had no end (idle-timeout no byte for 1 s)" in done.out
+    assert "Recording ended early: 8 answers had no end (idle-timeout no byte for 0.5 s)" in done.out
     end = json.loads(tmp_path.joinpath("r.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert "8 answers had no end" in end["error"]
 

@@ -111,7 +111,7 @@ def _reachable(x: Exchange, target: Target) -> None:
         hint = "is the server running, and is the URL right?"
         if "CERTIFICATE_VERIFY_FAILED" in t.detail:
             hint = "set SSL_CERT_FILE to the certificate of its authority, if you trust it"
-        elif "SSL" in t.detail:
+        elif "SSL" in t.detail or (target.base.startswith("https:") and "Timeout" in t.detail):
             hint = "does that port speak plain http://?"
         raise PreflightError(f"cannot connect to {target.shown} ({t.detail}): {hint}")
     if x.response is None and t.reads:
