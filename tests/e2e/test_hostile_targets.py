@@ -18,6 +18,7 @@ import pytest
 
 from wireproof.record import preflight
 from wireproof.record.live import Limits, parse_target
+from wireproof.reference_server import faults
 from wireproof.reference_server.config import Config
 from wireproof.reference_server.player import serve_in_thread
 
@@ -440,3 +441,16 @@ def test_an_echoed_key_is_stored_nowhere(way: str, tmp_path: Path) -> None:
             assert f"Bearer {spelling}" not in text, path.name
             assert way == "short" or spelling not in text, path.name
     assert "***" in tmp_path.joinpath("r.jsonl").read_text(encoding="utf-8")
+
+
+def test_no_fault_of_the_reference_server_is_stopped_by_the_preflight() -> None:
+    """What rules can judge must reach them."""
+    stopped = {}
+    with serve_in_thread(Config(token_seconds=0.0)) as url:
+        for name in faults.load():
+            target = parse_target(url.replace("/v1", f"/fault/{name}/v1"))
+            try:
+                asyncio.run(preflight.run(target, model=None, engine="x", limits=Limits.patient(5)))
+            except preflight.PreflightError as error:
+                stopped[name] = str(error)
+    assert stopped == {}

@@ -179,7 +179,7 @@ def _choose(models: Sequence[str], listing: Exchange, target: Target) -> str:
 
 
 def _works(x: Exchange, model: str, models: Sequence[str], target: Target) -> None:
-    if x.ok:
+    if x.status is not None and 200 <= x.status < 300:  # 201 is wrong, and a rule's business
         return
     if x.status in (400, 404, 422) and models and model not in models:
         raise PreflightError(
