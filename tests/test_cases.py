@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from wireproof.reference_server import faults
 
 FILE = Path(__file__).resolve().parents[1] / "fixtures" / "cases" / "streams.json"
