@@ -81,8 +81,8 @@ def faults_page(faults: Mapping[str, object]) -> str:
     lines = [_NOTE, "# Faults of the reference server", ""]
     lines.append(
         f"{len(wrong)} faults and {len(legal)} legal variations. Each is reached by path, such as"
-        " `http://127.0.0.1:8000/fault/NAME/v1`; `A+B` composes two. Numbers such as B1-195 are those of the public reports"
-        " in `fixtures/cases/`."
+        " `http://127.0.0.1:8000/fault/NAME/v1`; `A+B` composes two. Numbers such as B1-195 are those"
+        " of the public reports in `fixtures/cases/`."
     )
     lines += ["", "| fault | what is wrong | breaks | seen in |", "|---|---|---|---|"]
     for name, fault in sorted(wrong.items()):
