@@ -48,6 +48,18 @@ _REQUIRED = {"choice.body.required-members"}
 _body_fault("choice.model-missing", "A plain answer has no model.", _REQUIRED, lambda b: b.pop("model"))
 _body_fault("choice.created-float", "created is a float.", _REQUIRED, lambda b: b.update(created=b["created"] + 0.5))
 _body_fault(
+    "choice.created-milliseconds",
+    "created of a plain body is in milliseconds.",
+    {"choice.created.seconds"},
+    lambda body: body.update(created=body["created"] * 1000 + 123),
+)
+_choice_fault(
+    "choice.logprobs-a-list",
+    "logprobs is an empty list where nobody asked for any.",
+    {"choice.schema.openapi"},
+    lambda choice: choice.update(logprobs=choice["logprobs"] or []),
+)
+_body_fault(
     "choice.object-of-completions",
     'A plain chat answer says object "text_completion".',
     _REQUIRED,

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import Any
 
-from .verdict import Inconclusive, Unsupported
+from . import guess
+from .verdict import Inconclusive, NotApplicable, Unsupported
 from .wire import chat, http, sse, strictjson
 from .wire.http import Response
 from .wire.sse import Anomaly, AnomalyKind, Comment, Event
@@ -46,9 +48,21 @@ class Exchange:
         """Equal digests give equal verdicts."""
         return self.transcript.digest()
 
+    @property
+    def knows_request(self) -> bool:
+        """Whether the request was recorded; else only what its answer proves is known of it."""
+        return self.transcript.tags.get("request") != "guessed"
+
+    @property
+    def place(self) -> str:
+        """Exchanges of one place come from one server: a folder, or a file of its own, when judged offline."""
+        return self.transcript.tags.get("place") or self.scenario.rpartition("/")[0]
+
     @cached_property
     def asked(self) -> dict[str, Any]:
         """The request body as a JSON object; empty when it is none."""
+        if not self.knows_request:
+            return guess.asked(self.response)
         try:
             value = json.loads(self.request.body)
         except (ValueError, RecursionError):
@@ -78,8 +92,11 @@ class Exchange:
 
     @property
     def asked_usage(self) -> bool:
-        """Whether `stream_options.include_usage` was asked for."""
-        return strictjson.get(self.asked, "stream_options", "include_usage") is True
+        """Whether `stream_options.include_usage` was asked for; not applicable when nothing tells."""
+        found = strictjson.get(self.asked, "stream_options", "include_usage") is True
+        if not found and not self.knows_request:
+            raise NotApplicable("the recording does not say whether usage was asked for")
+        return found
 
     @cached_property
     def asked_n(self) -> int:
@@ -123,6 +140,14 @@ class Exchange:
         if self.response is None:
             return False
         return self.status == 200 or (self.status is None and self.transcript.capture is Capture.BODY)
+
+    @cached_property
+    def dated(self) -> float | None:
+        """The Date header in Unix seconds; None when there is none that can be read."""
+        try:
+            return parsedate_to_datetime(self.answered.header("date") or "").timestamp()
+        except (ValueError, TypeError, OverflowError):
+            return None
 
     @property
     def knows_headers(self) -> bool:

@@ -54,13 +54,14 @@ class Recording:
 
 def recording(transcripts: Iterable[Transcript]) -> Recording:
     """Group transcripts into takes by scenario and sample."""
-    groups: dict[tuple[str, int], list[Exchange]] = {}
+    groups: dict[tuple[str, str, int], list[Exchange]] = {}
     for t in transcripts:
-        groups.setdefault((t.scenario, t.sample), []).append(Exchange(t))
+        x = Exchange(t)
+        groups.setdefault((x.place, t.scenario, t.sample), []).append(x)
     return Recording(
         tuple(
             Take(name, sample, tuple(found), conversation=any(x.transcript.step for x in found))
-            for (name, sample), found in groups.items()
+            for (_, name, sample), found in groups.items()
         )
     )
 
@@ -130,7 +131,7 @@ class Judge:
     def _each(self, r: Rule, on: Each) -> list[Verdict]:
         by_case: dict[str, list[_Result]] = {}
         for x in self._exchanges:
-            if on.match(x):
+            if _concerns(on, x):
                 case = f"{x.scenario}/{x.transcript.step}" if x.transcript.step else x.scenario
                 by_case.setdefault(case, []).append(self._run(r, (x,), (x,)))
         return [_combine(r.id, case, results) for case, results in by_case.items()]
@@ -152,16 +153,30 @@ class Judge:
             self._twins = find_twins(self._exchanges)
         by_case: dict[str, list[_Result]] = {}
         for plain, stream in self._twins:
-            if on.match(plain) and on.match(stream):
+            if _concerns(on, plain) and _concerns(on, stream):
                 case = f"{plain.scenario} ~ {stream.scenario}"
                 by_case.setdefault(case, []).append(self._run(r, (plain, stream), (plain, stream)))
         return [_combine(r.id, case, results) for case, results in by_case.items()]
 
     def _across(self, r: Rule, on: Across) -> list[Verdict]:
-        found = [x for x in self._exchanges if on.match(x)]
-        if len(found) < on.at_least:
-            return []
-        return [_combine(r.id, on.what, [self._run(r, (found,), found)])]
+        places: dict[str, list[Exchange]] = {}
+        for x in self._exchanges:
+            if _concerns(on, x):
+                places.setdefault(x.place, []).append(x)
+        several = len(places) > 1
+        return [
+            _combine(r.id, f"{on.what} ({place or 'others'})" if several else on.what, [self._run(r, (found,), found)])
+            for place, found in places.items()
+            if len(found) >= on.at_least
+        ]
+
+
+def _concerns(on: Each | Twins | Across, x: Exchange) -> bool:
+    """Whether an exchange matches; not when that depends on what its recording does not say."""
+    try:
+        return on.match(x)
+    except NotApplicable:
+        return False
 
 
 def _judge_once(r: Rule, arguments: Sequence[Any], exchanges: Sequence[Exchange]) -> _Result:
@@ -209,8 +224,7 @@ def _twin_key(x: Exchange) -> str | None:
         return None
     rest = {k: v for k, v in asked.items() if k not in ("stream", "stream_options")}
     extra = sorted((k.lower(), v) for k, v in x.request.headers if k.lower().startswith("x-wireproof"))
-    place = x.scenario.rpartition("/")[0]  # recordings of one folder come from one server and model
-    return json.dumps([place, rest, extra], sort_keys=True)
+    return json.dumps([x.place, rest, extra], sort_keys=True)
 
 
 def find_twins(exchanges: Sequence[Exchange]) -> list[tuple[Exchange, Exchange]]:

@@ -33,6 +33,7 @@ from .verdict import Status
 _RUN = pytest.StashKey[Run]()
 _OUTCOME = pytest.StashKey[Outcome]()
 _ENDED = pytest.StashKey[tuple[str, Exit]]()  # why the run ended before or after its verdicts, and its exit code
+_COLLECTED = pytest.StashKey[int]()  # how many rules are left after all filters
 _SCRATCH = pytest.StashKey[str]()  # where the record lies when only reports were asked for
 
 
@@ -118,6 +119,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """With a target and no paths of the user's own, the bundled suites are what is collected."""
     if not config.getoption("--target"):
         return
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):  # pytest-xdist
+        raise pytest.UsageError("--target is recorded once and judged in one process: leave -n out, or add -n 0")
     _options(config)  # a mistake in the options is told before anything is collected
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         # Files, not their folder: a user's python_files and norecursedirs don't apply to what is named.
@@ -191,6 +194,10 @@ def pytest_collect_file(
     """A check module is collected as ours, whatever patterns a user's ini has for files."""
     found = yield
     return [RuleModule.from_parent(parent, path=file_path)] if _is_check_module(file_path) else found
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.config.stash[_COLLECTED] = sum(isinstance(i, RuleItem) for i in session.items)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -304,6 +311,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         )
         if shown:
             terminalreporter.write_line(shown)
+    elif (ours := config.stash.get(_COLLECTED, None)) is not None and not config.option.collectonly:
+        if ours and not config.getoption("--target"):
+            terminalreporter.write_line(f"wireproof: {ours} rules skipped: give the server to judge with --target=URL")
+        elif not ours and config.getoption("--target"):
+            terminalreporter.write_line("wireproof: nothing was judged: none of the paths or filters leaves a rule")
     if (ended := config.stash.get(_ENDED, None)) is not None:
         terminalreporter.write_line(f"wireproof: {safe(ended[0], 0)}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from wireproof.evidence import STREAMS, is_stream
@@ -117,10 +116,7 @@ def test_created_seconds(x: Exchange) -> None:
     values = [(c, c.value["created"]) for c in x.answer_chunks if is_int(c.value.get("created"))]
     if not values:
         raise NotApplicable("no chunk has an integer created")
-    try:
-        now = parsedate_to_datetime(x.answered.header("date") or "").timestamp()
-    except (ValueError, TypeError, OverflowError):
-        now = None
+    now = x.dated
     for chunk, value in values:
         require(10**9 <= value < 10**10, "Unix seconds (ten digits) as created", got=value, at=chunk)
         near = now is None or abs(value - now) <= _DAY
