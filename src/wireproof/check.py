@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import outputs
-from .judge import recording
+from .judge import Recording, recording
 from .offline import NotATranscript, read_paths
 from .record.live import parse_target
 from .record.preflight import Engine, PreflightError, parse_engine
@@ -46,6 +47,7 @@ def check(
         raise CheckError(str(error)) from error
     if not transcripts:
         raise CheckError("none of these files is a transcript: record one with `wireproof run URL -o run.jsonl`")
+    recorded = recording(transcripts)
     options = Options(parse_target("http://offline.invalid/v1"), suites=tuple(suites), level=level, label=label)
     run = Run(options, rules, outputs.faults_by_rule())
     scratch = None
@@ -56,10 +58,10 @@ def check(
         if record is not None:
             shown = ", ".join(str(p) for p in paths)
             first = header(
-                rules, mode="offline", url=shown, engine=known, model=_model(run), level=level, suites=suites
+                rules, mode="offline", url=shown, engine=known, model=_model(recorded), level=level, suites=suites
             )
             run.open(record, {**first, "label": label} if label else first)
-        run.use(recording(transcripts))
+        run.use(recorded)
         for rule in rules:
             run.outcome(rule)
         code = run.finish()
@@ -78,5 +80,7 @@ def check(
     return code
 
 
-def _model(run: Run) -> str:
-    return run.model or "recorded"
+def _model(recorded: Recording) -> str:
+    """The model that most of the recorded requests ask for."""
+    names = Counter(str(x.asked["model"]) for x in recorded.exchanges if x.asked.get("model"))
+    return names.most_common(1)[0][0] if names else "unknown"

@@ -93,5 +93,3 @@ def asked(response: Response | None) -> dict[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-

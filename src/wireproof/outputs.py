@@ -62,6 +62,8 @@ def summary_text(run: Run, *, verbose: bool, offline: bool = False) -> str:
     lines = {r.id: rule_line(r) for r in run.rules}
     cost = {} if offline else run.costs()
     terminal.print_summary(console, run.summary, lines, run.transcripts, cost, verbose=verbose, failures=offline)
+    if run.too_thin:
+        console.print(f"This is no success: {run.too_thin}.", markup=False, soft_wrap=True)
     if run.stopped:
         line = f"Recording ended early: {terminal.safe(run.stopped, 0)}. What came before was judged."
         console.print(line, markup=False, soft_wrap=True)

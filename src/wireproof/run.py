@@ -93,6 +93,7 @@ class Run:
         self.outcomes: dict[str, Outcome] = {}
         self._writer: Writer | None = None
         self._judge: Judge | None = None
+        self._offline = False
 
     @property
     def seconds(self) -> float:
@@ -129,7 +130,7 @@ class Run:
 
     def use(self, recorded: Recording) -> None:
         """Judge a recording that exists already (offline)."""
-        self._judge = Judge(recorded)
+        self._judge, self._offline = Judge(recorded), True
         for x in recorded.exchanges:
             self._keep(x)
             self.cost = self.cost.plus(x)
@@ -180,6 +181,14 @@ class Run:
         """Every verdict so far."""
         return [v for o in self.outcomes.values() for v in o.verdicts]
 
+    @property
+    def too_thin(self) -> str:
+        """Why a live run shows too little to be a success; empty when it shows enough."""
+        unclear, judged = self.summary.counts["inconclusive"], self.summary.judged
+        if self._offline or unclear <= judged:
+            return ""
+        return f"{unclear} rules were inconclusive and {judged} judged: too little was shown"
+
     def costs(self) -> dict[str, float]:
         """The cost as the record has it."""
         return {
@@ -195,7 +204,9 @@ class Run:
         A recording that ended early is no verdict on the target, unless a rule says why it ended.
         """
         code = Exit(exit_code) if exit_code is not None else self.summary.exit
-        error = error or self.stopped
+        error = error or self.stopped or self.too_thin
+        if self.too_thin and code is Exit.OK:
+            code = Exit.TARGET
         if self.stopped and (self._gone or code is Exit.OK):
             code = Exit.TARGET
         if self._writer is not None:
