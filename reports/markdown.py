@@ -52,7 +52,7 @@ def _intro(column: Column) -> list[str]:
     record = column.record
     target = (record.header.get("target") or {}).get("url", "")
     model = (record.header.get("model") or {}).get("id", "")
-    out = [f"**{_text(column.label)}: {_text(column.summary.sentence, 0)}**", ""]
+    out = [f"**{_text(column.label)}: {column.summary.sentence}**", ""]
     if record.crashed:
         out = ["**This run crashed: its record has no footer, so what follows is incomplete.**", "", *out]
     hidden = sum(1 for line in record.rules.values() if not line.get("checked", True))

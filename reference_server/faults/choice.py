@@ -53,6 +53,12 @@ _body_fault(
     {"choice.created.seconds"},
     lambda body: body.update(created=body["created"] * 1000 + 123),
 )
+_body_fault(
+    "choice.created-stale",
+    "created of a plain body is the time when the server was started, ten days ago.",
+    {"choice.created.near-date"},
+    lambda body: body.update(created=body["created"] - 864_000),
+)
 _choice_fault(
     "choice.logprobs-a-list",
     "logprobs is an empty list where nobody asked for any.",

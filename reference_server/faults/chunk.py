@@ -252,3 +252,9 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     """Every chunk with a choice carries a usage object of zeros."""
     zero = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     return each(chunks, lambda c: c["choices"] and c.update(usage=dict(zero)))
+
+
+@fault("chunk.choices-null", layer=Layer.CHUNK, breaks={"chunk.choices.array"})
+def _(chunks: Chunks, ctx: Context) -> Chunks:
+    """The usage chunk has `choices: null` instead of an empty array."""
+    return each(chunks, lambda c: c["choices"] or c.update(choices=None))

@@ -187,3 +187,12 @@ def _(frames: Frames, ctx: Context) -> Frames:
             yield Frame(b"data: " + dumps(_ERROR) + b"\n\n")
             return
         yield frame
+
+
+@fault("done.not-last", layer=Layer.SSE, breaks={"done.marker.once-and-last", "done.marker.every-finish"})
+def _(frames: Frames, ctx: Context) -> Frames:
+    """[DONE] comes first, content after it."""
+    yield DONE_FRAME
+    for frame in frames:
+        if frame != DONE_FRAME:
+            yield frame

@@ -216,3 +216,9 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     if answer.stream:
         return answer
     return with_body(answer, lambda data: gzip.compress(data, mtime=0), content_encoding="gzip")
+
+
+@fault("http.no-request-id", layer=Layer.HTTP, breaks={"http.request-id.present"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """Answers carry no X-Request-Id header."""
+    return replace(answer, headers=answer.with_headers(x_request_id=None))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import outputs
+from . import outputs, terminal
 from .judge import Recording, recording
 from .offline import NotATranscript, read_paths
 from .record.live import parse_target
@@ -41,13 +41,17 @@ def check(
     Raises CheckError for files that are no transcripts and outputs that cannot be written.
     """
     try:
-        transcripts = read_paths(paths)
+        skipped: list[str] = []
+        transcripts = read_paths(paths, skipped.append)
         known = parse_engine(engine) if engine else Engine()
     except (NotATranscript, PreflightError) as error:
         raise CheckError(str(error)) from error
     if not transcripts:
         raise CheckError("none of these files is a transcript: record one with `wireproof run URL -o run.jsonl`")
     recorded = recording(transcripts)
+    if skipped:
+        rest = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+        print(f"Left out: {terminal.safe(skipped[0], 0)}{rest}")
     options = Options(parse_target("http://offline.invalid/v1"), suites=tuple(suites), level=level, label=label)
     run = Run(options, rules, outputs.faults_by_rule())
     scratch = None

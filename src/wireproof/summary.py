@@ -89,7 +89,9 @@ class Summary:
         broken = [o for o in self.outcomes if o.status is Status.FAIL]
         by_level = Counter(o.level for o in broken)
         if not broken:
-            lead = f"The target keeps all {counts['pass']} rules that could be judged"
+            kept = counts["pass"]
+            what = "the one rule" if kept == 1 else f"all {kept} rules"
+            lead = f"The target keeps {what} that could be judged"
         else:
             parts = [f"{by_level[level]} {level}" for level in ("MUST", "SHOULD", "MAY") if by_level[level]]
             noun = "rule" if len(broken) == 1 else "rules"

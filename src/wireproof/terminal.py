@@ -49,6 +49,8 @@ def safe(text: object, limit: int = TEXT) -> str:
 
 def safe_curl(transcript: Transcript, limit: int = CURL) -> str:
     """The curl line that repeats an exchange, safe to print; a line on why not when it is too long."""
+    if transcript.tags.get("request") == "guessed":
+        return "# the recording does not say what was asked"
     line = curl(transcript.request)
     if len(line) > limit:
         where = f"transcript {safe(transcript.id)} of the run record"

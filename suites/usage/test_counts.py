@@ -204,7 +204,7 @@ def _prompt_key(x: Exchange) -> str:
     MUST,
     on=Across(
         "all answers with usage",
-        lambda x: is_answer(x) and x.usage is not None and x.valid,
+        lambda x: is_answer(x) and x.usage is not None and x.valid and "messages" in x.asked,
         ("plain-n3-cut", "plain-n1-cut", "stream-n3-cut", "usage-short-prompt", "usage-sampled", "stream-usage"),
     ),
     book="USAGE-018",

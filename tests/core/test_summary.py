@@ -110,7 +110,7 @@ def test_order_and_empty_rules() -> None:
         ),
         (
             [("MUST", P), ("MUST", E), ("MUST", U)],
-            "The target keeps all 1 rules that could be judged (1 error, 1 unsupported).",
+            "The target keeps the one rule that could be judged (1 error, 1 unsupported).",
         ),
     ],
 )

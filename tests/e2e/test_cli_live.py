@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -153,7 +153,9 @@ def test_report_of_one_and_of_several_records(full: Done, folder: Path) -> None:
         (lambda lines: [lines[0].replace("run/1", "run/9"), *lines[1:]], "update wireproof"),
     ],
 )
-def test_a_garbage_record_is_refused_with_its_line(full: Done, folder: Path, tmp_path: Path, change, says: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_garbage_record_is_refused_with_its_line(
+    full: Done, folder: Path, tmp_path: Path, change: Callable[[list[str]], list[str]], says: str
+) -> None:
     assert full.code == 0
     lines = folder.joinpath("out", "run.jsonl").read_text(encoding="utf-8").splitlines()
     tmp_path.joinpath("bad.jsonl").write_text("\n".join(change(lines)), encoding="utf-8")

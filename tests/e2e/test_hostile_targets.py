@@ -1,313 +1,20 @@
-"""Targets that are no servers of this API, or that lie, flood, stall and die: one line, the right code, in time."""
+"""Targets that pass the preflight, and then flood, stall, die, or give the key back."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
 import json
-import shutil
-import socket
-import ssl
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from wireproof.record import preflight
-from wireproof.record.live import Limits, parse_target
-from wireproof.reference_server import faults
-from wireproof.reference_server.config import Config
-from wireproof.reference_server.player import serve_in_thread
-
-from .helpers import Done, no_traceback, wireproof
-from .servers import (
-    MODELS,
-    STREAM_HEAD,
-    Asked,
-    Log,
-    Pieces,
-    answering,
-    completion,
-    event,
-    listen,
-    model_server,
-    plainly,
-    response,
-)
-
-KEY = "sk-wireproof/secret+0123456789"
-
-
-def judge(url: str, *words: object, cwd: Path | None = None, key: str = KEY, patience: float = 5) -> Done:
-    """A small run with an API key that must not show."""
-    options = ("--timeout", patience, "--suite", "done", "--api-key-env", "K")
-    done = wireproof("run", url, *options, *words, cwd=cwd, K=key)
-    no_traceback(done)
-    assert key not in done.text
-    assert done.seconds < 20
-    return done
-
-
-def refusal(url: str, *, model: str | None = None, patience: float = 0.3) -> preflight.PreflightError:
-    """Why the preflight, which every run begins with, does not let this target pass."""
-    target, started = parse_target(url, api_key=KEY), time.monotonic()
-    with pytest.raises(preflight.PreflightError) as caught:
-        asyncio.run(preflight.run(target, model=model, limits=Limits.patient(patience)))
-    assert time.monotonic() - started < 10
-    assert KEY not in str(caught.value)
-    return caught.value
-
-
-# -- nothing that can be judged ------------------------------------------------
-
-
-def test_nobody_listens() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    done = judge(url)
-    assert done.code == 3
-    assert f"cannot connect to {url}" in done.message
-    assert "is the server running" in done.message
-
-
-def test_no_such_host() -> None:
-    error = refusal("http://no-such-host.invalid/v1")
-    assert "cannot connect to http://no-such-host.invalid/v1" in str(error)
-    assert not error.usage
-
-
-async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(30)
-
-
-async def ssh(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"SSH-2.0-OpenSSH_9.6\r\n")
-    await writer.drain()
-    await asyncio.sleep(1)
-
-
-async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read(1)
-
-
-@pytest.mark.parametrize(
-    ("talk", "says"),
-    [
-        (silence, "accepts connections but does not answer GET /v1/models (idle-timeout: no byte for 0.3 s)"),
-        (ssh, "does not speak HTTP (it sent b'SSH-2.0-OpenSSH_9.6\\r\\n'): check host, port and http/https"),
-        (hang_up, "accepts connections but does not answer"),
-    ],
-)
-def test_something_else_listens(talk, says: str) -> None:  # type: ignore[no-untyped-def]
-    with listen(talk) as port:
-        error = refusal(f"http://127.0.0.1:{port}/v1")
-    assert not error.usage
-    assert says in str(error)
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ssl.SSLContext, Path]]:
-    if not shutil.which("openssl"):
-        pytest.skip("openssl makes the certificate of this test")
-    folder = tmp_path_factory.mktemp("tls")
-    names = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-subj", "/CN=127.0.0.1"]
-    names += ["-addext", "subjectAltName=IP:127.0.0.1"]
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
-    subprocess.run([str(w) for w in words], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    yield context, folder / "cert.pem"
-
-
-async def good(asked: Asked) -> Pieces:
-    """A right answer, streamed or not."""
-    if asked.streams:
-        yield STREAM_HEAD + event({"role": "assistant", "content": "hi"}) + event({}, "stop") + b"data: [DONE]\n\n"
-    else:
-        yield response(completion())
-
-
-def test_https_and_http_are_mixed_up(tls: tuple[ssl.SSLContext, Path]) -> None:
-    with model_server(good, tls=tls[0]) as url:
-        error = refusal(url.replace("https:", "http:"))
-    assert "http" in str(error)
-    assert not error.usage
-    with model_server(good) as waits, serve_in_thread(Config()) as answers:
-        for url in (waits, answers):
-            error = refusal(url.replace("http:", "https:"))
-            assert "does that port speak plain http://?" in str(error)
-            assert not error.usage
-
-
-def test_a_certificate_that_nobody_signed(tls: tuple[ssl.SSLContext, Path]) -> None:
-    with model_server(good, tls=tls[0]) as url:
-        error = refusal(url)
-        trusted = wireproof("run", url, "--suite", "done", SSL_CERT_FILE=str(tls[1]))
-    assert "SSL_CERT_FILE" in str(error)
-    assert trusted.code == 0, trusted.text
-
-
-async def page(asked: Asked) -> Pieces:
-    yield response("<!doctype html><title>Welcome</title>", media="text/html")
-
-
-async def nested(asked: Asked) -> Pieces:
-    yield response('{"choices":' + "[" * 100_000 if "chat" in asked.path else "[" * 100_000)
-
-
-async def noise(asked: Asked) -> Pieces:
-    yield response(b"\xff\xfe\x80" * 100, extra="X-Odd: \xff\xfe\r\n")
-
-
-async def headers(asked: Asked) -> Pieces:
-    yield b"HTTP/1.1 200 OK\r\n"
-    while True:
-        yield b"X-More: " + b"y" * 1000 + b"\r\n"
-
-
-async def dots(asked: Asked) -> Pieces:
-    yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n"
-    while True:
-        yield b" "
-        await asyncio.sleep(0.2)
-
-
-async def huge(asked: Asked) -> Pieces:
-    yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 104857600\r\n\r\n"
-    for _ in range(100):
-        yield b" " * 2**20
-
-
-async def escapes(asked: Asked) -> Pieces:
-    yield response('{"error": {"message": "\\u001b[2J\\u001b]0;owned\\u0007 no"}}', status="500 Oops")
-
-
-BOMB = gzip.compress(b'{"choices": [], "pad": "' + b"0" * (80 * 2**20) + b'"}', 9)
-
-
-async def bomb(asked: Asked) -> Pieces:
-    yield response(BOMB, extra="Content-Encoding: gzip\r\n")
-
-
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (page, "is a web page"),
-        (nested, "is not that of the API"),
-        (noise, "is not that of the API"),
-        (headers, "is empty (200: Receive buffer too long)"),
-        (dots, "does not end (no end within 1.5 s)"),
-        (huge, "does not end (more than 4194304 bytes)"),
-        (bomb, "is not that of the API"),
-    ],
-)
-def test_everything_is_answered_with_nonsense(answer, says: str) -> None:  # type: ignore[no-untyped-def]
-    with answering(answer) as url:
-        error = refusal(url)
-    assert not error.usage
-    assert "the answer to GET /v1/models " in str(error)
-    assert says in str(error)
-
-
-@pytest.mark.parametrize(
-    ("chat", "says"),
-    [
-        (page, "is a web page"),
-        (noise, "is not that of the API"),
-        (headers, "is empty (200: Receive buffer too long)"),
-        (dots, "does not end (no end within 1.5 s)"),
-        (huge, "does not end (more than 4194304 bytes)"),
-        (bomb, "cannot be decoded (the body inflates past the limit)"),
-    ],
-)
-def test_only_the_list_of_models_is_sound(chat, says: str) -> None:  # type: ignore[no-untyped-def]
-    with model_server(chat) as url:
-        error = refusal(url)
-    assert not error.usage
-    assert says in str(error)
-
-
-def test_what_a_target_says_is_shown_and_never_obeyed() -> None:
-    with model_server(escapes) as url:
-        done = judge(url)
-    assert done.code == 3, done.text
-    assert "a completion of one token fails with 500" in done.message
-    assert "\x1b" not in done.text
-
-
-# -- keys, redirects, models ------------------------------------------------------
-
-
-@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
-def test_the_key_is_refused(status: str) -> None:
-    async def refuse(asked: Asked) -> Pieces:
-        yield response(json.dumps({"error": {"message": f"bad key {asked.headers['authorization']}"}}), status=status)
-
-    with answering(refuse) as url:
-        done = judge(url)
-    assert done.code == 3
-    assert f"refuses the API key ({status[:3]} bad key *" in done.message
-    assert "check the key in that variable" in done.message
-
-
-def test_a_redirect_is_not_followed() -> None:
-    elsewhere = Log()
-    with model_server(good, log=elsewhere) as other:
-
-        async def redirect(asked: Asked) -> Pieces:
-            yield response("", status="307 Temporary Redirect", extra=f"Location: {other}/models\r\n")
-
-        with answering(redirect) as url:
-            done = judge(url)
-    assert done.code == 3
-    assert f"redirects to {other}/models: give that URL" in done.message
-    assert elsewhere.seen == []
-
-
-def test_the_model_must_be_chosen_among_several() -> None:
-    models = json.dumps({"object": "list", "data": [{"id": "first"}, {"id": "second"}]})
-    with model_server(good, models=models) as url:
-        several, chosen = judge(url), judge(url, "--model", "second")
-    assert several.code == 2
-    assert "serves 2 models, choose one with --model: first, second" in several.message
-    assert chosen.code == 0, chosen.text
-
-
-def test_an_unknown_model_is_told_with_those_that_exist() -> None:
-    async def chat(asked: Asked) -> Pieces:
-        yield response(json.dumps({"error": {"message": f"no {asked.json['model']}"}}), status="404 Not Found")
-
-    with model_server(chat) as url:
-        done = judge(url, "--model", "absent")
-    assert done.code == 2
-    assert "does not serve the model 'absent' (404 no absent): choose one of m" in done.message
-
-
-def test_a_server_without_a_list_of_models() -> None:
-    async def answer(asked: Asked) -> Pieces:
-        if asked.path.endswith("/chat/completions"):
-            async for data in good(asked):
-                yield data
-        else:
-            yield response('{"detail": "Not Found"}', status="404 Not Found")
-
-    with answering(answer) as url:
-        unnamed, named = judge(url), judge(url, "--model", "m")
-    assert unnamed.code == 2
-    assert "name the model with --model" in unnamed.message
-    assert named.code == 0, named.text
-
-
-def test_a_base_url_without_v1() -> None:
-    with model_server(good) as url:
-        done = judge(url.removesuffix("/v1"))
-        pasted = judge(f"{url}/chat/completions")
-    assert (done.code, pasted.code) == (0, 0), done.text + pasted.text
-
+from .helpers import ROOT, environment, wireproof
+from .hostile import KEY, Answer, bomb, good, judge
+from .servers import MODELS, STREAM_HEAD, Asked, Pieces, completion, event, model_server, plainly, response
 
 # -- streams that misbehave -------------------------------------------------------
 
@@ -356,7 +63,7 @@ async def torn(asked: Asked) -> Pieces:
         (bomb, "done", 3, ""),
     ],
 )
-def test_a_stream_misbehaves(stream, suite: str, code: int, shows: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_stream_misbehaves(stream: Answer, suite: str, code: int, shows: str, tmp_path: Path) -> None:
     with model_server(plainly(stream)) as url:
         files = ("-o", "r.jsonl", "--html", "r.html")
         done = judge(url, "--suite", suite, *files, cwd=tmp_path, patience=0.5 if code else 20)
@@ -376,19 +83,18 @@ def test_many_answers_without_an_end_are_enough(tmp_path: Path) -> None:
     assert "8 answers had no end" in end["error"]
 
 
-def test_the_server_dies_in_the_middle(tmp_path: Path) -> None:
-    with contextlib.ExitStack() as stack:
-        answered = 0
+def test_the_server_hangs_up_from_the_middle_on(tmp_path: Path) -> None:
+    answered = 0
 
-        async def chat(asked: Asked) -> Pieces:
-            nonlocal answered
-            answered += 1
-            if answered > 12:
-                raise ConnectionAbortedError
-            async for data in good(asked):
-                yield data
+    async def chat(asked: Asked) -> Pieces:
+        nonlocal answered
+        answered += 1
+        if answered > 12:
+            raise ConnectionAbortedError
+        async for data in good(asked):
+            yield data
 
-        url = stack.enter_context(model_server(chat))
+    with model_server(chat) as url:
         done = judge(url, "--suite", "done,sse,usage,choice", "-o", "r.jsonl", "--html", "r.html", cwd=tmp_path)
     assert done.code == 3, done.text
     assert "Recording ended early: the target did not answer 4 requests in a row" in done.out
@@ -397,6 +103,35 @@ def test_the_server_dies_in_the_middle(tmp_path: Path) -> None:
     assert lines[-1]["exit"] == 3
     assert "did not answer" in lines[-1]["error"]
     assert tmp_path.joinpath("r.html").stat().st_size > 1000
+
+
+def test_the_server_dies_in_the_middle(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "wireproof.cli"]
+    env = environment(PYTHONPATH=str(ROOT / "src"))
+    server = subprocess.Popen(
+        [*words, "serve", "--port", "0", "--print-url"], env=env, stdout=subprocess.PIPE, text=True
+    )
+    record = tmp_path / "r.jsonl"
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        command = [*words, "run", url, "--samples", "50", "-o", str(record)]
+        run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and not (record.exists() and record.stat().st_size > 400_000):
+            time.sleep(0.05)
+        server.kill()
+        out, _ = run.communicate(timeout=30)
+    finally:
+        server.kill()
+        server.communicate()
+    assert run.returncode == 3, out
+    assert "Traceback" not in out
+    assert "Recording ended early: the target did not answer 4 requests in a row (not-connected" in out
+    lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    assert lines[-1]["kind"] == "end"
+    assert lines[-1]["exit"] == 3
+    assert "FAILED" not in out or "no connection" not in out
 
 
 # -- the key comes back ------------------------------------------------------------
@@ -441,16 +176,3 @@ def test_an_echoed_key_is_stored_nowhere(way: str, tmp_path: Path) -> None:
             assert f"Bearer {spelling}" not in text, path.name
             assert way == "short" or spelling not in text, path.name
     assert "***" in tmp_path.joinpath("r.jsonl").read_text(encoding="utf-8")
-
-
-def test_no_fault_of_the_reference_server_is_stopped_by_the_preflight() -> None:
-    """What rules can judge must reach them."""
-    stopped = {}
-    with serve_in_thread(Config(token_seconds=0.0)) as url:
-        for name in faults.load():
-            target = parse_target(url.replace("/v1", f"/fault/{name}/v1"))
-            try:
-                asyncio.run(preflight.run(target, model=None, engine="x", limits=Limits.patient(5)))
-            except preflight.PreflightError as error:
-                stopped[name] = str(error)
-    assert stopped == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -27,17 +28,11 @@ def url() -> Iterator[str]:
 
 def run_pytest(*words: object, cwd: Path) -> Done:
     """pytest as it is installed here. The plugin is named, because it may not be installed."""
-    installed = "wireproof.plugin" in {e.value for e in _entry_points()}
+    installed = "wireproof.plugin" in {e.value for e in entry_points(group="pytest11")}
     env = environment(PYTHONPATH=str(ROOT / "src"))
     done = command(sys.executable, "-m", "pytest", *(() if installed else PLUGIN), *words, cwd=cwd, env=env)
     no_traceback(done)
     return done
-
-
-def _entry_points():  # type: ignore[no-untyped-def]
-    from importlib.metadata import entry_points
-
-    return entry_points(group="pytest11")
 
 
 STRANGE = """

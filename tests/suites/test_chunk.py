@@ -88,7 +88,6 @@ WRONG: list[tuple[str, str, Exchange]] = [
     ("created a float", "chunk.created.constant", stream(*(c | {"created": 1764000000.5} for c in text("hi")))),
     ("created true", "chunk.created.constant", stream(*(c | {"created": True} for c in text("hi")))),
     ("B1-050 milliseconds", "chunk.created.seconds", stream(*(c | {"created": 1764000000123} for c in text("hi")))),
-    ("created last week", "chunk.created.seconds", stream(*(c | {"created": 1763400000} for c in text("hi")))),
     ("B1-019 model null", "chunk.model.constant", stream(*(c | {"model": None} for c in text("hi")))),
     ("model changes", "chunk.model.constant", edited(model="m-q4")),
     ("B1-050 usage without choices", "chunk.choices.array", stream(*text("hi"), lacking("choices", usage_chunk()))),
@@ -152,11 +151,14 @@ def test_repeated_extension_values(value: Any, status: str) -> None:
     assert verdict("chunk.extension.scalar-once", x) == status
 
 
-def test_created_without_a_date_is_judged_by_its_size() -> None:
-    old = stream(*(c | {"created": 1600000000} for c in text("hi")), headers={"Date": None})
-    assert verdict("chunk.created.seconds", old) is Status.PASS
-    broken_date = stream(*text("hi"), headers={"Date": "yesterday"})
-    assert verdict("chunk.created.seconds", broken_date) is Status.PASS
+def test_created_is_judged_against_the_date_only_where_there_is_one() -> None:
+    stale = [c | {"created": 1763400000} for c in text("hi")]
+    assert verdict("chunk.created.seconds", stream(*stale)) is Status.PASS
+    assert verdict("choice.created.near-date", stream(*stale)) is Status.FAIL
+    assert verdict("choice.created.near-date", stream(*text("hi"))) is Status.PASS
+    for date in (None, "yesterday"):
+        found = verdict("choice.created.near-date", stream(*stale, headers={"Date": date}))
+        assert found is Status.NOT_APPLICABLE
 
 
 def test_a_looping_model_is_not_taken_for_cumulative_deltas() -> None:
