@@ -61,7 +61,8 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"wireproof", "wireproof-0.1.0.dist-info"}
     held = set(names)
     for folder in ("suites", "fixtures", "runners", "reference_server", "reports"):
-        tracked = [p for p in ROOT.joinpath(folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+        left_out = {"__pycache__", "published"}
+        tracked = [p for p in ROOT.joinpath(folder).rglob("*") if p.is_file() and not left_out & set(p.parts)]
         missing = {f"wireproof/{p.relative_to(ROOT).as_posix()}" for p in tracked} - held
         assert not missing
     for name in ("py.typed", "schemas/run.schema.json", "suites/pytest.ini", "fixtures/schemas/openai/LICENSE"):
@@ -72,6 +73,7 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
         "wireproof-0.1.0.dist-info/licenses/fixtures/schemas/openai/LICENSE",
     }
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
+    assert not [name for name in names if "reports/published" in name], "run records are megabytes"
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Requires-Python"] == ">=3.11"
 
