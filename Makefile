@@ -57,7 +57,7 @@ test: lint
 lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	PYTHON=$(CURDIR)/$(PY) tests/typecheck.sh
+	PYTHON="$(abspath $(PY))" tests/typecheck.sh
 
 bench: $(READY)
 	@for script in bench/bench_*.py; do \
