@@ -269,10 +269,11 @@ async def serve(config: Config, host: str = "127.0.0.1", port: int = 0) -> Async
         yield f"http://{shown}:{bound[1]}/v1"
     finally:
         server.close()
-        for task in list(clients):
-            task.cancel()
-        await asyncio.gather(*clients, return_exceptions=True)
-        await server.wait_closed()
+        closing = asyncio.ensure_future(server.wait_closed())
+        while clients or not closing.done():  # a connection that came a moment ago may begin only now
+            for task in list(clients):
+                task.cancel()
+            await asyncio.wait({closing, *clients}, timeout=0.05)
 
 
 @contextmanager
