@@ -35,6 +35,10 @@ def render(record: RunRecord, *, level: str = "must") -> str:
         case = ET.SubElement(suite, "testcase", classname="wireproof", name="the run ends with its footer")
         error = ET.SubElement(case, "error", message="the run crashed: its record has no footer", type="crashed")
         error.text = "The run ended early; the record holds what had been written by then. Run it again."
+    elif record.end and record.end.get("error"):
+        suite = ET.SubElement(root, "testsuite", name="wireproof")
+        case = ET.SubElement(suite, "testcase", classname="wireproof", name="the run ends well")
+        ET.SubElement(case, "error", message=_xml(safe(str(record.end["error"]))), type="ended-early")
     areas: dict[str, ET.Element] = {}
     for name, line in rule_lines([column]).items():
         area = _xml(safe(line["area"]))

@@ -55,6 +55,8 @@ def _intro(column: Column) -> list[str]:
     out = [f"**{_text(column.label)}: {column.summary.sentence}**", ""]
     if record.crashed:
         out = ["**This run crashed: its record has no footer, so what follows is incomplete.**", "", *out]
+    elif record.end and record.end.get("error"):
+        out = [f"**This run ended with an error: {_text(record.end['error'])}**", "", *out]
     hidden = sum(1 for line in record.rules.values() if not line.get("checked", True))
     more = f", {hidden} cannot be observed" if hidden else ""
     out += [f"{counts_line(column.summary)}{more}. Target {_code(target)}, model {_code(model)}.", ""]

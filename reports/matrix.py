@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,11 +86,12 @@ def columns(records: Sequence[RunRecord], *, level: str = "must") -> list[Column
         return (name.lower(), name, order, _version_key(version, order))
 
     out: list[Column] = []
-    taken: dict[str, int] = {}
+    taken: set[str] = set()
     for number, record in enumerate(sorted(records, key=key), 1):
         label = record.label or "unknown"
-        taken[label] = taken.get(label, 0) + 1
-        unique = label if taken[label] == 1 else f"{label} ({taken[label]})"
+        names = itertools.chain([label], (f"{label} ({n})" for n in itertools.count(2)))
+        unique = next(name for name in names if name not in taken)
+        taken.add(unique)
         out.append(Column(f"c{number}", unique, record, level))
     return out
 

@@ -22,6 +22,8 @@ from .wire.sse import Anomaly, AnomalyKind, Comment, Event
 from .wire.strictjson import Parsed
 from .wire.transcript import Capture, Ending, Request, Transcript
 
+# How a server says that it lacks a feature; 401, 408 or 429 say something else.
+_NOT_THERE = frozenset({400, 404, 405, 415, 422, 501})
 CHAT_PATH = "/chat/completions"
 
 
@@ -222,7 +224,7 @@ class Exchange:
         """Why there is nothing to judge: the feature is honestly refused, or something is wrong."""
         feature = self.transcript.tags.get("optional", "")
         envelope = isinstance(strictjson.get(self.parsed.value, "error"), dict) if self.response else False
-        if feature and envelope and self.status is not None and 400 <= self.status < 500:
+        if feature and envelope and self.status in _NOT_THERE:
             return Unsupported(f"{feature}: {self.refusal()}")
         if self.ok:
             return Inconclusive("the answer is not of the kind that was asked for")

@@ -80,3 +80,12 @@ def test_reads_without_a_key_stay_as_they_are() -> None:
 def test_urls(found: str, expected: str) -> None:
     """Protects user and password in a target's URL."""
     assert redact.url(found) == expected
+
+
+def test_the_token_of_a_header_value_is_a_secret_of_its_own() -> None:
+    """A server that echoes the bare key has not been sent "Bearer KEY" as one word."""
+    assert redact.secrets("Bearer sk-verysecret123", None, "plain") == [
+        "Bearer sk-verysecret123",
+        "plain",
+        "sk-verysecret123",
+    ]

@@ -178,10 +178,24 @@ def test_is_int() -> None:
 
 def test_strings_names_every_string() -> None:
     """Protects the rules about characters: keys count too."""
-    assert sorted(strictjson.strings({"k": ["v", {"x": "y"}], "n": 1})) == [
+    assert sorted((where(), text) for where, text in strictjson.strings({"k": ["v", {"x": "y"}], "n": 1})) == [
         ("$.k", "k"),
         ("$.k[0]", "v"),
         ("$.k[1].x", "x"),
         ("$.k[1].x", "y"),
         ("$.n", "n"),
     ]
+
+
+def test_a_body_of_constants_costs_no_more_than_its_length() -> None:
+    """Protects the run from a target that answers with a hundred thousand NaN: this was quadratic, for minutes."""
+    found = strictjson.parse("[" + "NaN," * 100_000 + "1]")
+    assert [p.what for p in found.problems] == ["NaN"]
+
+
+def test_a_path_is_written_only_for_what_is_shown() -> None:
+    """Protects the memory: a path for each of these would take gigabytes."""
+    found = strictjson.parse('{"' + "k" * 20_000 + '":[' + "1," * 200_000 + '"\\ud800"]}')
+    problem = found.problem(strictjson.ProblemKind.SURROGATE)
+    assert problem is not None
+    assert len(problem.what) <= 200

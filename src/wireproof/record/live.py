@@ -171,7 +171,7 @@ class LiveLane:
         ended_at = log.clock() - log.sent_at
         if ending is not Ending.COMPLETE:
             await self.close()
-        secrets = [s for s in (sender.target.api_key, *sender.target.headers.values()) if s]
+        secrets = redact.secrets(sender.target.api_key, *sender.target.headers.values())
         recorded = Transcript(
             id="",
             scenario=scenario.name,

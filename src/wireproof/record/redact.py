@@ -23,6 +23,13 @@ _CODINGS = frozenset({"content-encoding", "transfer-encoding", "content-length"}
 _SHORTEST = 6
 
 
+def secrets(*values: str | None) -> list[str]:
+    """What must not be stored: each value, and the token of one that names a scheme first (Bearer TOKEN)."""
+    found = [v for v in values if v]
+    tokens = [v.split(None, 1)[1].strip() for v in found if len(v.split(None, 1)) == 2]
+    return list(dict.fromkeys([*found, *tokens]))
+
+
 def headers(found: Iterable[tuple[str, str]], secret_names: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
     """Headers with the values of secret ones masked; `secret_names` adds to the known ones."""
     hidden = _SECRET_HEADERS | {n.lower() for n in secret_names}

@@ -18,7 +18,7 @@ from functools import cached_property
 from .transcript import Capture, Ending, Transcript
 
 # What we are ready to inflate from a compressed body (bytes): a bomb is cut there.
-INFLATE_LIMIT = 64 * 1024 * 1024
+INFLATE_LIMIT = 16 * 1024 * 1024
 
 _STATUS_LINE = re.compile(rb"HTTP/(\d(?:\.\d)?) (\d{3})(?: ([^\r\n]*))?\r?\n")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r?\n")
@@ -119,18 +119,17 @@ def _timeline(t: Transcript) -> _Timeline:
 
 def parse_headers(block: bytes) -> tuple[tuple[str, str], ...]:
     """Header lines as (name, value); a line without a colon is kept with an empty value."""
-    out: list[tuple[str, str]] = []
+    out: list[tuple[bytes, list[bytes]]] = []
     for line in block.split(b"\n"):
         line = line.rstrip(b"\r")
         if not line:
             continue
-        if line[:1] in b" \t" and out:
-            name, value = out[-1]
-            out[-1] = (name, value + " " + line.strip().decode("latin-1"))
+        if line[:1] in b" \t" and out:  # folded: it goes on with the header before
+            out[-1][1].append(line.strip())
             continue
         key, _, rest = line.partition(b":")
-        out.append((key.decode("latin-1"), rest.strip().decode("latin-1")))
-    return tuple(out)
+        out.append((key, [rest.strip()]))
+    return tuple((key.decode("latin-1"), b" ".join(parts).decode("latin-1")) for key, parts in out)
 
 
 def _end_of_head(raw: bytes, start: int) -> tuple[int, int] | None:

@@ -16,6 +16,9 @@ from typing import TypeAlias
 
 Span: TypeAlias = tuple[int, int]
 
+# More blank lines that end nothing than this are not listed: a body may be made of them.
+BLANK_LIMIT = 1000
+
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = frozenset({b"data", b"event", b"id", b"retry"})
 
@@ -97,6 +100,7 @@ class SSEDecoder:
         self._held: list[Item] = []  # anomalies of the block being read
         self._block_start: int | None = None
         self._endings: set[bytes] = set()
+        self._blank_lines = 0
 
     def receive(self, data: bytes) -> list[Item]:
         """Take the next bytes, in pieces of any size; returns the items completed by them."""
@@ -180,6 +184,9 @@ class SSEDecoder:
             self._comments, self._held, self._block_start = [], [], None
             return out
         self._block_start = None
+        self._blank_lines += 1
+        if self._blank_lines > BLANK_LIMIT:
+            return []
         return [Anomaly((start, end), AnomalyKind.EXTRA_BLANK)]
 
     def _take(self, raw: bytes, start: int, end: int) -> None:

@@ -6,15 +6,18 @@ parsers do not, so each of these is kept as a `Problem` instead of being lost.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeGuard
 
 # Deeper JSON than this is refused (levels): it only serves to exhaust a stack.
 NESTING_LIMIT = 200
+# More problems of one text than this are not listed.
+PROBLEM_LIMIT = 100
 
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _MISSING = object()
@@ -77,19 +80,31 @@ def depth_exceeds(text: str, limit: int = NESTING_LIMIT) -> bool:
     return False
 
 
-def strings(value: Any, path: str = "$") -> Iterator[tuple[str, str]]:
-    """Every string in a value, member names too, with its path."""
-    stack: list[tuple[str, Any]] = [(path, value)]
+_Path = tuple[Any, ...]  # (path above, name or number): written out only for what is shown
+
+
+def _written(path: _Path) -> str:
+    steps: list[str] = []
+    while path:
+        path, step = path
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step[:80]}")
+    return "$" + "".join(reversed(steps))
+
+
+def strings(value: Any) -> Iterator[tuple[Callable[[], str], str]]:
+    """Every string in a value, member names too, with a function that writes its path."""
+    stack: list[tuple[_Path, Any]] = [((), value)]
     while stack:
         where, item = stack.pop()
         if isinstance(item, str):
-            yield where, item
+            yield functools.partial(_written, where), item
         elif isinstance(item, dict):
             for key, child in item.items():
-                yield f"{where}.{key}", key
-                stack.append((f"{where}.{key}", child))
+                yield functools.partial(_written, (where, key)), key
+                if isinstance(child, str | dict | list):
+                    stack.append(((where, key), child))
         elif isinstance(item, list):
-            stack.extend((f"{where}[{i}]", child) for i, child in enumerate(item))
+            stack.extend(((where, i), child) for i, child in enumerate(item) if isinstance(child, str | dict | list))
 
 
 def has_lone_surrogate(text: str) -> bool:
@@ -105,9 +120,13 @@ def parse(text: str) -> Parsed:
     """Parse one JSON text. Never raises."""
     problems: list[Problem] = []
 
+    named: set[str] = set()
+
     def constant(name: str) -> float:
-        where = text.find(name) if text.count(name) == 1 else None
-        problems.append(Problem(ProblemKind.CONSTANT, name, where))
+        if name not in named:  # once for each name: a body may hold a hundred thousand
+            named.add(name)
+            where = text.find(name) if text.count(name) == 1 else None
+            problems.append(Problem(ProblemKind.CONSTANT, name, where))
         return float(name.replace("Infinity", "inf").replace("NaN", "nan"))
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -115,7 +134,7 @@ def parse(text: str) -> Parsed:
         if len(out) != len(items):
             seen: set[str] = set()
             for key, _ in items:
-                if key in seen:
+                if key in seen and len(problems) < PROBLEM_LIMIT:
                     problems.append(Problem(ProblemKind.DUPLICATE, key))
                 seen.add(key)
         return out
@@ -132,7 +151,7 @@ def parse(text: str) -> Parsed:
     if _SURROGATE_ESCAPE.search(text):
         for where, string in strings(value):
             if has_lone_surrogate(string):
-                seen = f"{where} = {string!r}"[:120].encode("utf-8", errors="backslashreplace").decode()
+                seen = f"{where()} = {string!r}"[:120].encode("utf-8", errors="backslashreplace").decode()
                 problems.append(Problem(ProblemKind.SURROGATE, seen))
                 break
     return Parsed(True, value, tuple(problems))

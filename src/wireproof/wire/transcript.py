@@ -206,5 +206,5 @@ def from_json(value: Mapping[str, Any]) -> Transcript:
             headers=tuple((str(k), str(v)) for k, v in value.get("headers", [])),
             tags={str(k): str(v) for k, v in value.get("tags", {}).items()},
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a wireproof transcript: {error!r}") from error
