@@ -140,6 +140,23 @@ def _(frames: Frames, ctx: Context) -> Frames:
         yield frame
 
 
+@fault("done.error-then-success", layer=Layer.SSE, breaks={"done.error.no-success-after"})
+def _(frames: Frames, ctx: Context) -> Frames:
+    """An error event comes before the end, and then the answer is finished as if nothing had been."""
+    failed = False
+    for frame in frames:
+        if not failed and b'"finish_reason":"' in frame.data:
+            failed = True
+            yield Frame(b"data: " + dumps(_ERROR) + b"\n\n")
+        yield frame
+
+
+@fault("done.nothing-but-done", layer=Layer.SSE, breaks={"choice.count.equals-n"})
+def _(frames: Frames, ctx: Context) -> Frames:
+    """A stream has no chunk at all, only [DONE]."""
+    return (frame for frame in frames if frame == DONE_FRAME)
+
+
 @fault(
     "done.abort-as-success",
     layer=Layer.CHUNK,

@@ -113,3 +113,10 @@ def _(chunks: Iterator[dict[str, object]], ctx: Context) -> Iterator[dict[str, o
     for chunk in chunks:
         chunk["note"] = "one\u2028two\u0085three\ufeff"
         yield chunk
+
+
+@fault("legal.unknown-field", layer=Layer.SSE, breaks=())
+def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
+    """Events carry a field that the standard does not know, and tells parsers to ignore."""
+    for frame in frames:
+        yield Frame(b"trace: 7f3a\n" + frame.data, frame.after) if frame.data.startswith(b"data:") else frame

@@ -58,7 +58,7 @@ def check(
     if record is None and (html or junit):
         scratch = record = Path(tempfile.mkdtemp(prefix="wireproof-")) / "run.jsonl"
     try:
-        outputs.check_writable([p for p in (html, junit) if p])
+        outputs.check_writable([p for p in (record, html, junit) if p])
         if record is not None:
             shown = ", ".join(str(p) for p in paths)
             first = header(
@@ -69,6 +69,9 @@ def check(
         for rule in rules:
             run.outcome(rule)
         code = run.finish()
+        if any(t.tags.get("torn") for t in transcripts):
+            print("A run record here has no footer: its run crashed, or the file is cut off. What is there was judged.")
+            code = Exit.TARGET if code is Exit.OK else code
         print(outputs.summary_text(run, verbose=verbose, offline=True))
         if record is not None and (html or junit):
             outputs.write([read(record)], level=level, html=html, junit=junit)

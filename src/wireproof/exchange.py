@@ -18,7 +18,7 @@ from . import guess
 from .verdict import Inconclusive, NotApplicable, Unsupported
 from .wire import chat, http, sse, strictjson
 from .wire.http import Response
-from .wire.sse import Anomaly, AnomalyKind, Comment, Event
+from .wire.sse import Anomaly, AnomalyKind, Event
 from .wire.strictjson import Parsed
 from .wire.transcript import Capture, Ending, Request, Transcript
 
@@ -247,11 +247,6 @@ class Exchange:
         if not self.is_event_stream:
             raise self.refused()
         return [i for i in self.items if isinstance(i, Event)]
-
-    @cached_property
-    def comments(self) -> list[Comment]:
-        """The comment lines of the stream."""
-        return [i for i in self.items if isinstance(i, Comment)]
 
     def anomalies(self, *kinds: AnomalyKind) -> list[Anomaly]:
         """The decoder's anomalies of the given kinds."""

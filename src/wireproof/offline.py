@@ -116,7 +116,8 @@ def _json(data: bytes, name: str, path: Path) -> Iterator[Transcript]:
             record = runrecord.parse(data.decode("utf-8").split("\n"), str(path))
         except (runrecord.RecordError, UnicodeDecodeError) as error:
             raise NotATranscript(f"{path} is broken: {error}") from error
-        yield from record.transcripts.values()
+        torn = {"torn": "yes"} if record.crashed else {}
+        yield from (replace(t, tags={**t.tags, **torn}) for t in record.transcripts.values())
         return
     if depth_exceeds(text, NESTING_LIMIT * 5):
         raise NotATranscript(f"{path} is nested too deeply to be read")

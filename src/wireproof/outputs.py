@@ -31,9 +31,8 @@ def faults_by_rule() -> dict[str, list[str]]:
 
     out: dict[str, list[str]] = {}
     for name, fault in faults.load().items():
-        if not name.startswith("legal."):
-            for rule in fault.breaks:
-                out.setdefault(rule, []).append(name)
+        for rule in fault.breaks:  # a legal variation may break a SHOULD
+            out.setdefault(rule, []).append(name)
     return {rule: sorted(names) for rule, names in out.items()}
 
 
@@ -122,7 +121,10 @@ def progress_bar() -> Generator[Callable[[Progress], None], None, None]:
 
 
 def check_writable(paths: Sequence[Path]) -> None:
-    """Raise RecordError for a file that could not be written: better before a run than after it."""
+    """Raise RecordError for files that could not be written: better before a run than after it."""
+    real = [path.resolve() for path in paths]
+    if twice := next((path for path in real if real.count(path) > 1), None):
+        raise RecordError(f"{twice} is named for two outputs: choose another file for one of them")
     for path in paths:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

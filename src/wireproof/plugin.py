@@ -231,7 +231,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     run = Run(options, [*found, *_unobservable(options)], outputs.faults_by_rule())
     config.stash[_RUN] = run
     try:
-        outputs.check_writable([p for p in (options.html, options.junit) if p])
+        outputs.check_writable([p for p in (options.record, options.html, options.junit) if p])
         with outputs.progress_bar() as on_progress:
             run.record(on_progress)
     except PreflightError as error:

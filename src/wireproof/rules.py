@@ -228,7 +228,6 @@ def rule(
         REGISTRY.add(
             Rule(id, level, requirement.strip(), _flat(why), source, numbers, evidence, on, check),
         )
-        check.__dict__["wireproof_rule"] = id
         return check
 
     return register
@@ -275,7 +274,8 @@ def select(rules: Iterable[Rule], suites: Sequence[str]) -> list[Rule]:
         return pool
     chosen: dict[str, Rule] = {}
     for name in suites:
-        found = [r for r in pool if name in (r.area, r.id) or name.upper() in r.book or r.id.startswith(f"{name}.")]
+        low = name.lower()
+        found = [r for r in pool if low in (r.area, r.id) or name.upper() in r.book or r.id.startswith(f"{low}.")]
         if not found:
             known = ", ".join(sorted({r.area for r in pool}))
             raise ValueError(f"no rule belongs to {name!r}; suites are: {known}")

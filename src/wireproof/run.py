@@ -110,7 +110,14 @@ class Run:
 
     async def _record(self, on_progress: Callable[[Progress], None] | None) -> None:
         options = self.options
-        found = await preflight.run(options.target, model=options.model, engine=options.engine, limits=options.limits)
+        try:
+            found = await preflight.run(
+                options.target, model=options.model, engine=options.engine, limits=options.limits
+            )
+        except preflight.PreflightError:
+            if options.record is not None:  # an old record must not pass for this run's
+                self._open(options.record)
+            raise
         self.model, self.engine = found.model, found.engine
         if options.record is not None:
             self._open(options.record)

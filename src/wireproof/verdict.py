@@ -74,11 +74,6 @@ class HasSpan(Protocol):
         ...
 
 
-class _HasEvent(Protocol):
-    @property
-    def event(self) -> HasSpan: ...
-
-
 _short = reprlib.Repr()
 _short.maxlevel = 4
 _short.maxdict = _short.maxlist = _short.maxtuple = 12

@@ -36,9 +36,12 @@ def test_required_members(x: Exchange) -> None:
     Typed clients require all five: pydantic-ai rejects an answer that lacks one; with choices null,
     openai-python raises TypeError in the user's own line.
     """
+    require(x.answered.content.strip(), "a JSON object", got="an empty body")
+    if not x.parsed.ok:
+        raise inconclusive("the body is no JSON: http.json.well-formed judges that")
     body = x.parsed.value
-    if not isinstance(body, dict) or body.get("error"):
-        raise inconclusive("the answer is not a completion")
+    require(isinstance(body, dict), "a JSON object", got=body)
+    require(not body.get("error"), "a completion, as the status is 200", got=body.get("error"))
     answer_id, created = body.get("id"), body.get("created")
     require(isinstance(answer_id, str) and answer_id, "a non-empty string in `id`", got=answer_id)
     require(body.get("object") == "chat.completion", '`object`: "chat.completion"', got=body.get("object"))

@@ -11,6 +11,7 @@ from wireproof.evidence import ALL_ANSWERS, ANSWERS
 from wireproof.exchange import Exchange
 from wireproof.rules import MUST, SHOULD, Each, client, each_of, observed, openapi, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.sse import AnomalyKind
 from wireproof.wire.strictjson import get, is_int, parse
 
 # Refused requests are matched too, so that a server without n > 1 is reported as such.
@@ -27,6 +28,8 @@ _CHANCE = 1e-6
 def _indexes(x: Exchange) -> list[Any]:
     """The index of every choice, in order of appearance."""
     if x.is_event_stream:
+        if x.done and not x.payloads and not x.anomalies(AnomalyKind.UNKNOWN_FIELD) and not x.cut_by_us:
+            return []  # a whole stream of nothing but [DONE]
         return [c.index for c in x.finished_stream.choices]
     found = x.completion.get("choices")
     if not isinstance(found, list):

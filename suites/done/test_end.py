@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from wireproof.evidence import STREAMS, is_stream
 from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, observed, rule
+from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
-from wireproof.wire.strictjson import is_int
+from wireproof.wire.strictjson import get, is_int
 from wireproof.wire.transcript import Ending
 
 # From [DONE] to the end of the body, and from an error event to the end of the body (seconds).
@@ -61,6 +61,25 @@ _BROKEN_STREAMS = Each(
     lambda x: is_stream(x) and bool(x.errors) and not x.cut_by_us,
     (),  # no request makes a sound server fail in mid-stream
 )
+
+
+@rule(
+    "done.error.no-success-after",
+    MUST,
+    on=_BROKEN_STREAMS,
+    source=contract("an answer that failed is not finished"),
+)
+def test_no_success_after_error(x: Exchange) -> None:
+    """After an error event no choice is finished: an answer has failed, or it has not.
+
+    Clients that skip the event store what came as a whole answer; openai-python raises APIError at the event,
+    and loses the rest.
+    """
+    first = next((e for e in x.errors if get(e.value, "choices") is None), None)
+    if first is None:
+        raise NotApplicable("the error stands in a chunk: chunk.error.absent judges that")
+    late = next((p for p in x.assembled.parts if p.finish_reason and p.chunk.position > first.position), None)
+    require(late is None, "no finish_reason after the error event", got=late and late.finish_reason, at=late)
 
 
 @rule(

@@ -131,6 +131,13 @@ def test_event_one_json(x: Exchange) -> None:
         require(isinstance(chunk.value, dict), "a JSON object", got=event.data[:80], at=event)
 
 
+def _other_field(line: str) -> bool:
+    """A field that no parser knows, and which the standard lets it ignore: it loses nothing that was meant as data."""
+    name, colon, _ = line.partition(":")
+    known = name.lower() in ("data", "event", "id", "retry")
+    return bool(colon) and not known and re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name) is not None
+
+
 @rule(
     "sse.line.known-field",
     MUST,
@@ -140,13 +147,13 @@ def test_event_one_json(x: Exchange) -> None:
     evidence=("pretty_raw_newlines",),
 )
 def test_line_known_field(x: Exchange) -> None:
-    """Every line that is not blank is a comment or a field: data, event, id or retry.
+    """Every line that is not blank is a comment, or has a field name; data, event, id and retry are spelt so.
 
     A raw line break in the JSON, a missing `data:` or a space before it makes parsers ignore the line:
     what is left is cut JSON that every client raises on, or an empty answer without an error.
     """
     for anomaly in x.anomalies(AnomalyKind.UNKNOWN_FIELD):
-        bare_done = _done_lookalike(anomaly.detail)
+        bare_done = _done_lookalike(anomaly.detail) or _other_field(anomaly.detail)
         if not bare_done and not _at_the_tear(x, anomaly.span):
             require(False, "a line that begins with `data:`", got=anomaly.detail, at=anomaly)
 

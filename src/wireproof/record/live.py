@@ -63,6 +63,11 @@ def parse_target(url: str, *, api_key: str | None = None, headers: Mapping[str, 
         raise BadTarget(f"{shown} holds a user name, which is not sent: use --api-key-env, or --header NAME=VAR")
     if parts.query or parts.fragment:
         raise BadTarget(f"{shown} has a query or fragment: {example}")
+    if not url.isascii():
+        raise BadTarget(f"{shown} is not ASCII: write the host in punycode (xn--...) and the path with %-escapes")
+    for name, value in (("the API key", api_key or ""), *(headers or {}).items()):
+        if not value.isascii() or not value.isprintable():
+            raise BadTarget(f"the value of {name} holds characters that no HTTP header can carry: look at its variable")
     base = url.strip().rstrip("/")
     for suffix in ("/chat/completions", "/models"):
         base = base.removesuffix(suffix)

@@ -18,6 +18,12 @@ _USER = re.compile(r"//[^/?#]*@")
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "api-key", "x-api-key", "cookie", "set-cookie", "x-goog-api-key"}
 )
+# A cookie that the target sets (a short one is no secret, and would mark ordinary text), and names of query
+# parameters that carry keys.
+_SET_COOKIE = re.compile(rb"(?im)^set-cookie:[ \t]*[^=;\r\n]*=([^;\r\n]{16,})")
+_QUERY = re.compile(r"(?i)([?&](?:api[-_]?key|access[-_]?token|key|token|sig|signature)=)[^&#]*")
+# Cookies are looked for in so much of an answer (bytes).
+HEAD_LIMIT = 64 * 1024
 _CODINGS = frozenset({"content-encoding", "transfer-encoding", "content-length"})
 # A key shorter than this is only searched for after "Bearer": it would mark ordinary text (characters).
 _SHORTEST = 6
@@ -43,8 +49,8 @@ def headers(found: Iterable[tuple[str, str]], secret_names: Iterable[str] = ()) 
 
 
 def url(found: str) -> str:
-    """A URL without user and password."""
-    return _USER.sub(f"//{MASK}@", found, count=1)
+    """A URL without user and password, and without the keys in its query."""
+    return _QUERY.sub(rf"\g<1>{MASK}", _USER.sub(f"//{MASK}@", found, count=1))
 
 
 def _spellings(secret: str) -> Iterator[bytes]:
@@ -84,6 +90,7 @@ def transcript(t: Transcript, secrets: Sequence[str]) -> Transcript:
     A secret inside a compressed body, or cut by a chunk boundary, is only seen after decoding:
     then the decoded body is kept in place of the bytes of the wire.
     """
+    secrets = [*secrets, *(m.group(1).decode("latin-1") for m in _SET_COOKIE.finditer(t.raw[:HEAD_LIMIT]))]
     if not secrets:
         return t
     t = replace(

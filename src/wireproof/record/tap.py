@@ -31,12 +31,11 @@ class Log:
     sent_at: float = 0.0
     got: list[tuple[float, bytes]] = field(default_factory=list)
     total: int = 0
-    closed: bool = False  # the peer closed
     connects: int = 0
 
     def restart(self) -> None:
         """Begin a new exchange."""
-        self.got, self.total, self.closed = [], 0, False
+        self.got, self.total = [], 0
         self.sent_at = self.clock()
 
     def reads(self) -> list[Read]:
@@ -61,8 +60,6 @@ class TapStream(httpcore2.AsyncNetworkStream):
             log.total += len(data)
             if log.total > log.byte_limit:
                 raise ByteLimit(f"more than {log.byte_limit} bytes")
-        else:
-            log.closed = True
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

@@ -172,12 +172,12 @@ def _chunked(raw: bytes, start: int) -> tuple[list[tuple[int, int]], bool, str, 
             return segments, False, f"chunk data runs past its declared size: {raw[pos : pos + 24]!r}", pos
 
 
+@dataclass(frozen=True)
 class _Body:
-    """Collects what the framing yields."""
+    """Where the bytes of the body lie among the raw ones, and how it was delimited."""
 
-    def __init__(self, segments: list[tuple[int, int]], framing: Framing) -> None:
-        self.segments = segments
-        self.framing = framing
+    segments: list[tuple[int, int]]
+    framing: Framing
 
 
 def _frame(t: Transcript, raw: bytes, start: int, response_headers: tuple[tuple[str, str], ...], status: int) -> _Body:

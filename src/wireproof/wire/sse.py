@@ -196,13 +196,11 @@ class SSEDecoder:
         if raw[:1] == b":":
             self._comments.append(((start, end), self._text(raw[1:], start + 1)))
             return
-        name, colon, value = raw.partition(b":")
+        name, _, value = raw.partition(b":")
         if value[:1] == b" ":
             value = value[1:]
         if name not in _FIELDS:
             self._held.append(Anomaly((start, end), AnomalyKind.UNKNOWN_FIELD, repr(raw[:48])[2:-1]))
-        elif not colon and name == b"data":
-            value = b""
         self._lines.append(Line((start, end), raw, name, value))
 
     def _text(self, raw: bytes, start: int) -> str:

@@ -79,7 +79,7 @@ class Transcript:
     """One exchange: the request, the timed raw reads, and how it ended.
 
     `timed` is false for recordings that carry no times; then every `Read.at` is 0.
-    `sent_at` and `ended_at` are seconds on the same clock as `Read.at` (0 is when the
+    `ended_at` is in seconds on the same clock as `Read.at` (0 is when the
     request had been sent). `status` and `headers` are used with `Capture.BODY` only.
     """
 
