@@ -1,4 +1,4 @@
-"""Runs pytest as a child process that sees our ini and nothing of the user's, and that never outlives us."""
+"""Runs pytest as a child process that sees our ini and nothing of the user's, and that ends when we are told to end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ def run(options: Sequence[str]) -> int:
     The child has a process group of its own: Ctrl-C reaches it once and through us, so that it
     writes the footer of its record before it ends. A second Ctrl-C kills it.
     """
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in a script's background job
+    if ignored:  # the child would inherit that, and not hear the SIGINT with which we end it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     child = subprocess.Popen(_command(options), env=_environment(), process_group=0)
+    if ignored:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked = 0
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -42,7 +47,10 @@ def run(options: Sequence[str]) -> int:
         asked += 1
         child.send_signal(signal.SIGINT if asked == 1 else signal.SIGKILL)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    # A signal that is ignored (SIGHUP under nohup) stays ignored.
+    asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heard = [number for number in asking if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         return child.wait()
     finally:

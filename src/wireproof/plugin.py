@@ -90,7 +90,7 @@ def _options(config: pytest.Config) -> Options:
     for item in get("--wireproof-header"):
         name, _, source = item.partition("=")
         value = os.environ.get(source)
-        if not name or value is None:
+        if not name or not value:
             raise pytest.UsageError(f"--wireproof-header {item!r}: write NAME=VAR, with VAR set in the environment")
         headers[name] = value
     for name, low in (("concurrency", 1), ("samples", 1), ("timeout", 0.1)):

@@ -202,11 +202,33 @@ def test_serve_lists_faults() -> None:
     assert any(line.startswith("done.missing ") for line in done.out.splitlines())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_interrupted_keeps_what_it_has(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "shell"),
+    [
+        (signal.SIGINT, ""),
+        (signal.SIGTERM, ""),
+        (signal.SIGHUP, ""),
+        (signal.SIGTERM, "trap '' INT; "),  # a background job of a script is born with SIGINT ignored
+    ],
+)
+def test_a_run_that_is_interrupted_keeps_what_it_has(number: int, shell: str, tmp_path: Path) -> None:
     """Also when only the command is told, and not its process group, as CI systems do."""
     env = environment(PYTHONPATH=str(ROOT / "src"))
-    command = [sys.executable, "-m", "wireproof.cli", "run", "--reference", "--samples", "50", "-o", "r.jsonl"]
+    command = [
+        "/bin/sh",
+        "-c",
+        f'{shell}exec "$@"',
+        "sh",
+        sys.executable,
+        "-m",
+        "wireproof.cli",
+        "run",
+        "--reference",
+        "--samples",
+        "50",
+        "-o",
+        "r.jsonl",
+    ]
     run = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     record = tmp_path / "r.jsonl"
     try:
