@@ -3,7 +3,8 @@
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 def random_id(prefix: str) -> str:
@@ -34,6 +35,9 @@ class Config:
     clock: Callable[[], float] = time.time
     ids: Callable[[str], str] = random_id
     entropy: Callable[[], int] = random_seed
+    #: What the model said to equal requests, told again without thinking: for the fault matrix, where only the
+    #: way to the wire differs.
+    recall: dict[Any, Any] | None = field(default=None, compare=False)
 
     @property
     def model(self) -> str:

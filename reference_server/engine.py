@@ -10,7 +10,7 @@ tokens are not counted as completion tokens; the markers and names of tool calls
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -213,8 +213,17 @@ def limit_of(chat: ChatRequest, prompt: int, config: Config) -> int:
 
 def generate(chat: ChatRequest, prompt: list[int], config: Config) -> Iterator[Piece]:
     """The pieces of all choices, index 0 first, in turns; `after` is the model's own working time."""
-    intent = read(chat)
     seed = chat.seed if chat.seed is not None else config.entropy()
+    made: Iterable[tuple[Piece, float]] = _run(chat, prompt, config, seed)
+    if config.recall is not None:
+        key = (repr(chat), hash(tuple(prompt)), seed if chat.sampling.temperature > 0 else 0)
+        made = config.recall.get(key) or config.recall.setdefault(key, list(made))
+    for piece, after in made:
+        yield _timed(piece, after, config.ids("call_") if piece.kind is PieceKind.CALL_START else "")
+
+
+def _run(chat: ChatRequest, prompt: list[int], config: Config, seed: int) -> Iterator[tuple[Piece, float]]:
+    intent = read(chat)
     limit = limit_of(chat, len(prompt), config)
     choices = [_Choice(i, chat, intent, prompt, (limit, seed)) for i in range(chat.n)]
     elapsed = intent.wait + len(prompt) / config.prefill_tokens_per_second
@@ -224,8 +233,7 @@ def generate(chat: ChatRequest, prompt: list[int], config: Config) -> Iterator[P
             if choice.done:
                 continue
             for piece in choice.step():
-                call_id = config.ids("call_") if piece.kind is PieceKind.CALL_START else ""
-                yield _timed(piece, elapsed, call_id)
+                yield piece, elapsed
                 elapsed = 0.0
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from wireproof import rules as core_rules
 from wireproof.exchange import Exchange
@@ -185,10 +186,12 @@ class Matrix:
         self.rules = dict(chosen or core_rules.load())
         self.names = sorted({name for r in self.rules.values() for name in r.needs})
         self._memo: Memo = {}
+        self._recall: dict[Any, Any] = {}
 
     def verdicts(self, fault: str = "") -> dict[str, list[Verdict]]:
         """The verdicts of every rule on the server with a fault (none: the clean server)."""
-        return judge_all(self.rules.values(), record(fault, scenarios=self.names), memo=self._memo)
+        recorded = record(fault, scenarios=self.names, settings=config(recall=self._recall))
+        return judge_all(self.rules.values(), recorded, memo=self._memo)
 
     def broken(self, fault: str = "") -> set[str]:
         """Ids of the rules that a fault breaks."""

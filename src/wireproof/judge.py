@@ -86,6 +86,11 @@ class Judge:
         self._memo: Memo = {} if memo is None else memo
         self._twins: list[tuple[Exchange, Exchange]] | None = None
 
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """Everything that was recorded."""
+        return self._exchanges
+
     def judge(self, r: Rule) -> list[Verdict]:
         """The verdicts of one rule, one for each case."""
         if r.check is None or r.on is None:

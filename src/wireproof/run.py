@@ -22,6 +22,7 @@ from .record.recorder import Cost, Progress, Recorder
 from .rules import Rule, digest
 from .runrecord import Writer
 from .summary import Exit, Outcome, Summary, summarize
+from .tables import Table, tables
 from .verdict import Verdict
 from .wire.transcript import Transcript
 
@@ -189,6 +190,11 @@ class Run:
         return [v for o in self.outcomes.values() for v in o.verdicts]
 
     @property
+    def tables(self) -> list[Table]:
+        """The outcome tables of what was recorded."""
+        return tables(self._judge.exchanges) if self._judge is not None else []
+
+    @property
     def too_thin(self) -> str:
         """Why a live run shows too little to be a success; empty when it shows enough."""
         unclear, judged = self.summary.counts["inconclusive"], self.summary.judged
@@ -217,6 +223,8 @@ class Run:
         if self.stopped and (self._gone or code is Exit.OK):
             code = Exit.TARGET
         if self._writer is not None:
+            for table in self.tables:
+                self._writer.table(table)
             more = {"error": error} if error else {}
             self._writer.end(self.summary.counts, self.costs(), int(code), **more)
             self._writer = None

@@ -19,6 +19,9 @@ from typing import Any, TextIO
 import jsonschema
 
 from .rules import Rule, as_json
+from .tables import Table
+from .tables import as_json as table_json
+from .tables import from_json as table_of
 from .verdict import Status, Verdict, Violation
 from .wire.transcript import Transcript, from_json, to_json
 
@@ -35,7 +38,7 @@ def _validators() -> Mapping[str, jsonschema.Draft202012Validator]:
     schema = json.loads(text)
     return {
         kind: jsonschema.Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
-        for kind in ("run", "rule", "transcript", "verdict", "end")
+        for kind in ("run", "rule", "transcript", "verdict", "table", "end")
     }
 
 
@@ -114,6 +117,10 @@ class Writer:
         """Append one verdict."""
         self.line(verdict_json(v, level))
 
+    def table(self, table: Table) -> None:
+        """Append one outcome table."""
+        self.line({"kind": "table", **table_json(table)})
+
     def end(self, counts: Mapping[str, int], cost: Mapping[str, float], exit_code: int, **more: Any) -> None:
         """Append the footer and close the file."""
         self.line({"kind": "end", "counts": dict(counts), "cost": dict(cost), "exit": exit_code, **more})
@@ -141,6 +148,7 @@ class RunRecord:
     end: Mapping[str, Any] | None
     path: str = ""
     extra: tuple[Mapping[str, Any], ...] = field(default=())
+    tables: tuple[Table, ...] = ()
 
     @property
     def crashed(self) -> bool:
@@ -170,6 +178,7 @@ def parse(lines: Iterable[str], path: str = "") -> RunRecord:
     transcripts: dict[str, Transcript] = {}
     verdicts: list[Verdict] = []
     extra: list[Mapping[str, Any]] = []
+    found_tables: list[Table] = []
     end: Mapping[str, Any] | None = None
     kept = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     for position, (number, text) in enumerate(kept, 1):
@@ -208,13 +217,15 @@ def parse(lines: Iterable[str], path: str = "") -> RunRecord:
             transcripts[transcript.id] = transcript
         elif kind == "verdict":
             verdicts.append(_verdict(line))
+        elif kind == "table":
+            found_tables.append(table_of(line))
         elif kind == "end":
             end = line
         else:
             extra.append(line)
     if header is None:
         raise RecordError(f"{path or 'the record'} is empty: make one with `wireproof run URL -o run.jsonl`")
-    return RunRecord(header, rules, transcripts, tuple(verdicts), end, path, tuple(extra))
+    return RunRecord(header, rules, transcripts, tuple(verdicts), end, path, tuple(extra), tuple(found_tables))
 
 
 def read(path: Path) -> RunRecord:

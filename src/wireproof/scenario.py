@@ -36,6 +36,7 @@ class Scenario:
     makes us close the connection after so many events. `read_size` limits each read (bytes).
     `pad_bytes` makes the body that long, by a prompt or by another field (`pad_field`) that costs no tokens.
     `health` marks the one request that shows, after those that must be refused, that the server still works.
+    `table`, `row` and `column` put its outcome into a table of the reports (tables.py).
     """
 
     name: str
@@ -53,6 +54,9 @@ class Scenario:
     exclusive: bool = False
     slow: bool = False
     health: bool = False
+    table: str = ""
+    row: str = ""
+    column: str = ""
     samples: int = 1
     pad_bytes: int = 0
     pad_field: str = "messages"
@@ -65,8 +69,9 @@ class Scenario:
     def tags(self) -> dict[str, str]:
         """What a check may know about the scenario."""
         out = {} if self.valid else {"valid": "no"}
-        if self.optional:
-            out["optional"] = self.optional
+        for name in ("optional", "table", "row", "column"):
+            if getattr(self, name):
+                out[name] = getattr(self, name)
         return out
 
     def content(self, model: str) -> bytes:
@@ -150,14 +155,16 @@ def parse(text: str, where: str) -> list[Scenario]:
 
 @functools.cache
 def load() -> Mapping[str, Scenario]:
-    """Every scenario by name: the TOML files of `fixtures/scenarios` and the conversations."""
-    from . import conversations  # noqa: F401  (registers)
+    """Every scenario by name: the TOML files of `fixtures/scenarios`, the conversations, the keyword table."""
+    from . import conversations, keywords  # (conversations registers)
+
+    assert conversations
 
     out: dict[str, Scenario] = {}
     found: list[Scenario] = []
     for path in sorted(folder("fixtures").joinpath("scenarios").glob("*.toml")):
         found += parse(path.read_text(encoding="utf-8"), path.name)
-    for scenario in (*found, *_CONVERSATIONS.values()):
+    for scenario in (*found, *_CONVERSATIONS.values(), *keywords.scenarios()):
         if scenario.name in out:
             raise ValueError(f"scenario {scenario.name} is defined twice")
         out[scenario.name] = scenario

@@ -1,0 +1,148 @@
+"""The tool calls of an answer, plain or streamed, as they came: nothing is repaired, nothing is trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from .exchange import Exchange
+from .verdict import inconclusive
+from .view import view
+from .wire import strictjson
+from .wire.chat import Part
+from .wire.strictjson import Parsed, get, is_int
+from .wire.tools import AssembledCall
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call. `choice` is the choice's index, `position` the call's place in it (0, 1, ...).
+
+    `arguments` is whatever stood there (a string when all is well). `part` is the stream part with the first
+    fragment, None in a plain answer. `finish` is the choice's finish_reason, `complete` whether it ended the call
+    itself: not cut by max_tokens, not broken off.
+    """
+
+    choice: Any
+    position: int
+    id: Any
+    type: Any
+    name: Any
+    arguments: Any
+    finish: Any
+    part: Part | None = None
+    streamed: AssembledCall | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the choice came to its own end (a call cut by max_tokens may be anything)."""
+        return self.finish in ("tool_calls", "stop", "function_call")
+
+    @cached_property
+    def parsed(self) -> Parsed:
+        """The arguments as one strict JSON text; not ok when they are no string."""
+        if not isinstance(self.arguments, str):
+            return Parsed(False, None)
+        return strictjson.parse(self.arguments)
+
+
+@view
+def calls(x: Exchange) -> list[Call]:
+    """Every tool call of the answer, in order; inconclusive when there is no answer.
+
+    Entries that are no objects are left out (a rule of its own condemns them).
+    """
+    return _streamed(x) if x.is_event_stream else _plain(x)
+
+
+def _plain(x: Exchange) -> list[Call]:
+    out: list[Call] = []
+    for choice in x.plain_choices:
+        found = get(choice, "message", "tool_calls")
+        entries = [e for e in found if isinstance(e, dict)] if isinstance(found, list) else []
+        out += [
+            Call(
+                choice=choice.get("index"),
+                position=position,
+                id=entry.get("id"),
+                type=entry.get("type"),
+                name=get(entry, "function", "name"),
+                arguments=get(entry, "function", "arguments"),
+                finish=choice.get("finish_reason"),
+            )
+            for position, entry in enumerate(entries)
+        ]
+    return out
+
+
+def _streamed(x: Exchange) -> list[Call]:
+    out: list[Call] = []
+    for choice in x.finished_stream.choices:
+        first: dict[Any, Part] = {}
+        for part in choice.parts:
+            entries = part.delta.get("tool_calls")
+            for entry in entries if isinstance(entries, list) else []:
+                index = get(entry, "index")
+                if is_int(index):
+                    first.setdefault(index, part)
+        out += [
+            Call(
+                choice=choice.index,
+                position=position,
+                id=call.id,
+                type=call.type,
+                name=call.name,
+                arguments=call.arguments,
+                finish=choice.finish_reason,
+                part=first.get(call.index),
+                streamed=call,
+            )
+            for position, call in enumerate(choice.calls)
+        ]
+    return out
+
+
+def made_calls(x: Exchange) -> list[Call]:
+    """The calls; inconclusive when the answer has none."""
+    found = calls(x)
+    if not found:
+        raise inconclusive("the answer has no tool call")
+    return found
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """One entry of one delta's `tool_calls`. `value` is the raw entry, of any type.
+
+    `first` says whether it is the first of its (choice, index); it is None when the entry has no integer index.
+    """
+
+    part: Part
+    place: int  # within the delta's list
+    value: Any
+    index: int | None
+    first: bool | None
+
+    @property
+    def function(self) -> dict[str, Any] | None:
+        """Its function object, or None."""
+        found = get(self.value, "function")
+        return found if isinstance(found, dict) else None
+
+
+@view
+def fragments(x: Exchange) -> list[Fragment]:
+    """Every entry of every `tool_calls` list of a stream, in order of arrival."""
+    out: list[Fragment] = []
+    seen: set[tuple[Any, int]] = set()
+    for part in x.assembled.parts:
+        entries = part.delta.get("tool_calls")
+        for place, entry in enumerate(entries if isinstance(entries, list) else []):
+            raw = get(entry, "index")
+            index = raw if is_int(raw) else None
+            first = None if index is None else (part.index, index) not in seen
+            if index is not None:
+                seen.add((part.index, index))
+            out.append(Fragment(part, place, entry, index, first))
+    return out
