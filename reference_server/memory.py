@@ -1,31 +1,19 @@
-"""The reference server without sockets: records scenarios in virtual time, and runs the fault matrix.
-
-    python -m wireproof.reference_server.memory [FAULT ...]
-
-prints, for each fault (all of them by default), which rules it declares to break and which it breaks.
-"""
+"""The reference server without sockets: records scenarios in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from wireproof import rules as core_rules
 from wireproof.exchange import Exchange
-from wireproof.judge import Memo, Recording, failures, judge_all
+from wireproof.judge import Recording
 from wireproof.record.live import Limits
 from wireproof.record.recorder import Recorder
-from wireproof.rules import Rule
 from wireproof.scenario import Scenario, load
-from wireproof.verdict import Verdict
 from wireproof.wire.sse import Event, decode
 from wireproof.wire.transcript import Ending, Read, Request, Transcript
 
-from . import faults
 from .answer import Close, Emit, How, HttpRequest
 from .app import App
 from .config import Config
@@ -166,10 +154,19 @@ def _events(reads: Sequence[Read]) -> int:
     return sum(isinstance(item, Event) and item.terminated for item in decode(response.content)) if response else 0
 
 
-def record(fault: str = "", *, scenarios: Sequence[str] = (), settings: Config | None = None) -> Recording:
-    """Record scenarios (all of them by default) from a fresh reference server with a fault."""
+def record(
+    fault: str = "",
+    *,
+    scenarios: Sequence[str] = (),
+    settings: Config | None = None,
+    exchange: Callable[[Transcript], Exchange] = Exchange,
+) -> Recording:
+    """Record scenarios (all of them by default) from a fresh reference server with a fault.
+
+    `exchange` makes an exchange of a transcript; it may give back one that it made of an equal transcript before.
+    """
     names = list(scenarios) or list(load())
-    recorder = Recorder(MemorySender(App(settings or config()), fault), concurrency=1)
+    recorder = Recorder(MemorySender(App(settings or config()), fault), concurrency=1, exchange=exchange)
     out: list[Recording] = []
 
     async def keep() -> None:  # a result that asyncio.run returns is printed by it once, at great length
@@ -177,66 +174,3 @@ def record(fault: str = "", *, scenarios: Sequence[str] = (), settings: Config |
 
     asyncio.run(keep())
     return out[0]
-
-
-class Matrix:
-    """Runs faults against all rules, judging equal exchanges once."""
-
-    def __init__(self, chosen: Mapping[str, Rule] | None = None) -> None:
-        self.rules = dict(chosen or core_rules.load())
-        self.names = sorted({name for r in self.rules.values() for name in r.needs})
-        self._memo: Memo = {}
-        self._recall: dict[Any, Any] = {}
-
-    def verdicts(self, fault: str = "") -> dict[str, list[Verdict]]:
-        """The verdicts of every rule on the server with a fault (none: the clean server)."""
-        recorded = record(fault, scenarios=self.names, settings=config(recall=self._recall))
-        return judge_all(self.rules.values(), recorded, memo=self._memo)
-
-    def broken(self, fault: str = "") -> set[str]:
-        """Ids of the rules that a fault breaks."""
-        return failures(self.verdicts(fault))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Print declared against actual for the named faults; exit 1 when any differs."""
-    matrix, known = Matrix(), faults.load()
-    names = list(arguments) or ["", *known]
-    wrong, started = 0, time.perf_counter()
-    for name in names:
-        found = matrix.verdicts(name)
-        broken = failures(found)
-        declared = set().union(*(f.breaks for f in faults.parse(name))) if name else set()
-        errors = {v.rule: v.reason for vs in found.values() for v in vs if v.status.value == "error"}
-        if broken == declared and not errors:
-            if arguments:
-                print(f"{name or '(clean)'}: exact: {sorted(broken)}")
-            continue
-        wrong += 1
-        print(f"{name or '(clean)'}:")
-        for label, ids in (("  also breaks", broken - declared), ("  does not break", declared - broken)):
-            for rule in sorted(ids):
-                detail = next(
-                    (
-                        f"{v.case}: {v.violations[0].expected} / got {v.violations[0].got}"
-                        for v in found.get(rule, [])
-                        if v.violations
-                    ),
-                    "no such rule"
-                    if rule not in found
-                    else "; ".join(sorted({f"{v.status}: {v.reason}"[:90] for v in found[rule]})),
-                )
-                print(f"{label} {rule} ({detail[:230]})")
-        for rule, reason in errors.items():
-            print(f"  ERROR in {rule}: {reason}")
-    unbroken = set(matrix.rules) - set().union(*(f.breaks for f in known.values()), set())
-    unbroken = {r for r in unbroken if matrix.rules[r].check is not None}
-    seconds = time.perf_counter() - started
-    print(f"{len(names)} faults, {len(matrix.rules)} rules, {wrong} differ, {seconds:.1f} s")
-    if unbroken and not arguments:
-        print("rules that no fault breaks:", ", ".join(sorted(unbroken)))
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -95,6 +95,7 @@ class Recorder:
     byte_budget: int = 64 * 1024 * 1024
     on_exchange: Callable[[Exchange], None] | None = None
     on_progress: Callable[[Progress], None] | None = None
+    exchange: Callable[[Transcript], Exchange] = Exchange
     cost: Cost = field(default_factory=Cost)
     stopped: str = ""  # why recording ended early
     gone: bool = False  # it ended because the target does not answer any more
@@ -182,7 +183,7 @@ class Recorder:
     def _keep(self, t: Transcript, scenario: Scenario, sample: int, step: str) -> Exchange:
         self._count += 1
         tags = {**scenario.tags, **dict(t.tags)}
-        x = Exchange(replace(t, id=f"t{self._count}", scenario=scenario.name, sample=sample, step=step, tags=tags))
+        x = self.exchange(replace(t, id=f"t{self._count}", scenario=scenario.name, sample=sample, step=step, tags=tags))
         self.cost = self.cost.plus(x)
         self._watch(x)
         if self.on_exchange:

@@ -116,9 +116,9 @@ class Transcript:
         )
         h.update(repr(small).encode())
         h.update(asked.body)
-        for read in self.reads:  # with its length, so that no data can look like the start of another read
-            h.update(f"|{read.at:.6f} {len(read.data)}|".encode())
-            h.update(read.data)
+        # Each read with its length, so that no data can look like the start of another read.
+        h.update("".join(f"|{read.at:.6f} {len(read.data)}|" for read in self.reads).encode())
+        h.update(self.raw)
         return h.hexdigest()
 
 
