@@ -8,8 +8,10 @@ import pytest
 
 from wireproof.reference_server import faults
 
-FILE = Path(__file__).resolve().parents[1] / "fixtures" / "cases" / "streams.json"
-CASES: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["cases"]
+FOLDER = Path(__file__).resolve().parents[1] / "fixtures" / "cases"
+CASES: list[dict[str, Any]] = [
+    c for path in sorted(FOLDER.glob("*.json")) for c in json.loads(path.read_text(encoding="utf-8"))["cases"]
+]
 KNOWN = faults.load()
 
 # Cases of areas that have no suite yet, and are shown by a fault already.
