@@ -147,7 +147,7 @@ class App:
         gauges.start(len(prompt))
         finished = False
         try:
-            made = gauges.count(engine.generate(chat, prompt, config))
+            made = self._shared(gauges.count(engine.generate(chat, prompt, config)))
             pieces = hooks.apply(Layer.MODEL, made, context)
             if chat.stream:
                 chunks = hooks.apply(Layer.CHUNK, protocol.chunks(pieces, chat, identity), context)
@@ -168,6 +168,12 @@ class App:
             finished = True
         finally:
             gauges.end(finished)
+
+    def _shared(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """The model's time is shared with answers that nobody waits for any more."""
+        for piece in pieces:
+            others = len(self.config.orphans)
+            yield replace(piece, after=piece.after * (1 + others)) if others else piece
 
     def _refuse(self, exchange: _Exchange, error: ApiError) -> Iterator[Step]:
         return self._simple(exchange, Json(error.body(), error.status, error.headers))

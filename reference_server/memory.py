@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from wireproof.exchange import Exchange
 from wireproof.judge import Recording
+from wireproof.record import redact
 from wireproof.record.live import Limits
 from wireproof.record.recorder import Recorder
 from wireproof.scenario import Scenario, load
@@ -38,19 +39,22 @@ class _Counter:
 
 
 def config(**changes: object) -> Config:
-    """A config whose clock, ids and entropy are fixed."""
+    """A config whose clock, ids and entropy are fixed, and that asks for a key."""
     counter = _Counter()
     values: dict[str, object] = {"clock": lambda: _START, "ids": counter.ids, "entropy": counter.entropy}
+    values["api_key"] = "sk-reference-0123456789"
     return Config(**{**values, **changes})  # type: ignore[arg-type]
 
 
 class MemorySender:
-    """Sends scenarios to an `App` in this process, in virtual time."""
+    """Sends scenarios to an `App` in this process, in virtual time. `now` is its clock (seconds)."""
 
     def __init__(self, app: App, fault: str = "", limits: Limits | None = None) -> None:
         self.app, self.model = app, app.config.model
         self.prefix = f"/fault/{fault}" if fault else ""
         self.limits = limits or Limits()
+        self.now = 0.0
+        self.flights: list[_MemoryFlight] = []
         self._lanes = 0
 
     def lane(self) -> _MemoryLane:
@@ -60,15 +64,22 @@ class MemorySender:
 
     async def sleep(self, seconds: float) -> None:
         """Virtual time passes at once."""
+        self.advance(self.now + seconds)
 
-
-@dataclass
-class _Collected:
-    reads: list[Read] = field(default_factory=list)
-    now: float = 0.0
-    ending: Ending = Ending.CLOSED
-    detail: str = ""
-    keep: bool = False
+    def advance(self, to: float) -> None:
+        """Let everything that goes on in the background come to a time."""
+        while flights := [f for f in self.flights if not f.over and f.due <= to]:
+            min(flights, key=lambda f: f.due).step()
+        self.now = max(self.now, to)
+        for orphan in list(self.app.config.orphans):
+            if not orphan.running:
+                orphan.running, orphan.due = True, self.now
+            while orphan.due <= self.now:
+                step = next(orphan.steps, None)
+                if not isinstance(step, Emit):
+                    self.app.config.orphans.remove(orphan)
+                    break
+                orphan.due += step.after
 
 
 class _MemoryLane:
@@ -78,74 +89,148 @@ class _MemoryLane:
     async def close(self) -> None:
         self._open = False
 
-    async def send(self, scenario: Scenario, *, reuse: bool) -> Transcript:
-        if not (reuse and self._open):
-            self._connects += 1
+    def _begin(self, scenario: Scenario) -> _MemoryFlight:
+        self._connects += 1
         sender = self._sender
+        key = sender.app.config.api_key
         body = scenario.content(sender.model)
         headers = {"Host": "reference", "Accept": "*/*"}
         if body or scenario.method == "POST":
             headers["Content-Type"] = "application/json"
+        if key and scenario.authorize:
+            headers["Authorization"] = f"Bearer {key}"
         for name, value in scenario.headers.items():
+            value = value.replace("$KEY", key or "none")
             headers = {k: v for k, v in headers.items() if k.lower() != name.lower()} | {name: value}
         path = ("" if scenario.root else "/v1") + scenario.path
         url = "http://reference" + path  # without the fault: equal bytes shall be judged once
-        path = sender.prefix + path
-        request = HttpRequest(scenario.method, path, tuple(headers.items()), body)
-        limit = sender.app.config.body_limit
-        if len(body) > limit:  # the player refuses it before the app sees it
+        request = HttpRequest(scenario.method, sender.prefix + path, tuple(headers.items()), body)
+        if len(body) > sender.app.config.body_limit:  # the player refuses it before the app sees it
             steps = sender.app.refuse(request, too_large(sender.app.config))
         else:
             steps = sender.app.handle(request)
-        got = self._collect(scenario, steps)
-        self._open = got.keep
-        return Transcript(
-            id="",
-            scenario=scenario.name,
-            request=Request(scenario.method, url, tuple(headers.items()), body),
-            reads=tuple(got.reads),
-            ending=got.ending,
-            ended_at=got.now,
-            detail=got.detail,
-            connection=self._number * 1000 + self._connects,
-        )
+        sent = Request(scenario.method, url, redact.headers(list(headers.items()), set()), body)
+        connection = self._number * 1000 + self._connects
+        tags = {"keyed": "yes"} if key else {}
+        return _MemoryFlight(sender, scenario, iter(steps), sent, connection, tags)
 
-    def _collect(self, scenario: Scenario, steps: Iterable[Emit | Close]) -> _Collected:
-        got = _Collected()
-        idle = scenario.idle_seconds or self._sender.limits.idle_seconds
-        silent = size = 0.0
-        iterator = iter(steps)
-        for step in iterator:
-            if isinstance(step, Close):
-                ends = {How.KEEP: Ending.COMPLETE, How.END: Ending.CLOSED, How.RESET: Ending.RESET}
-                got.ending, got.keep = ends[step.how], step.how is How.KEEP
-                break
-            silent = silent + step.after
-            if silent >= idle:
-                got.now += idle - (silent - step.after)
-                got.ending, got.detail = Ending.IDLE_TIMEOUT, f"no byte for {idle:g} s"
-                break
-            got.now += step.after
-            if got.now >= self._sender.limits.total_seconds:
-                got.ending = Ending.TOTAL_TIMEOUT
-                break
-            if not step.data:
-                continue
-            silent = 0.0
-            piece = scenario.read_size or len(step.data)
+    async def start(self, scenario: Scenario) -> _MemoryFlight:
+        flight = self._begin(scenario)
+        self._sender.flights.append(flight)
+        return flight
+
+    async def send(self, scenario: Scenario, *, reuse: bool) -> Transcript:
+        kept = reuse and self._open
+        if kept:
+            self._connects -= 1
+        flight = self._begin(scenario)
+        transcript = await flight.wait()
+        self._open = flight.keep
+        return transcript
+
+
+class _MemoryFlight:
+    """One request on its way, in virtual time."""
+
+    def __init__(
+        self,
+        sender: MemorySender,
+        scenario: Scenario,
+        steps: Iterator[Emit | Close],
+        sent: Request,
+        connection: int,
+        tags: dict[str, str],
+    ) -> None:
+        self._sender, self._scenario, self._steps, self._sent = sender, scenario, steps, sent
+        self._connection, self._tags = connection, tags
+        self._began = sender.now
+        self._idle = scenario.idle_seconds or sender.limits.idle_seconds
+        self._silent = 0.0
+        self._size = 0
+        self._reads: list[Read] = []
+        self._now = 0.0
+        self._next: Emit | Close | None = None
+        self._ending, self._detail = Ending.CLOSED, ""
+        self.keep = self.over = False
+        self._look()
+
+    def _look(self) -> None:
+        self._next = next(self._steps, None)
+        if self._next is None:
+            self._end(self._ending)
+
+    @property
+    def due(self) -> float:
+        """When its next step comes (seconds, the sender's clock)."""
+        after = self._next.after if isinstance(self._next, Emit) else 0.0
+        return self._began + self._now + after
+
+    def step(self) -> None:
+        """Take the next step."""
+        step, limits = self._next, self._sender.limits
+        if isinstance(step, Close):
+            ends = {How.KEEP: Ending.COMPLETE, How.END: Ending.CLOSED, How.RESET: Ending.RESET}
+            self.keep = step.how is How.KEEP
+            return self._end(ends[step.how])
+        assert step is not None
+        self._silent += step.after
+        if self._silent >= self._idle:
+            self._now += self._idle - (self._silent - step.after)
+            return self._end(Ending.IDLE_TIMEOUT, f"no byte for {self._idle:g} s")
+        self._now += step.after
+        if self._now >= limits.total_seconds:
+            return self._end(Ending.TOTAL_TIMEOUT)
+        if step.data:
+            self._silent = 0.0
+            piece = self._scenario.read_size or len(step.data)
             for start in range(0, len(step.data), piece):
-                got.reads.append(Read(got.now, step.data[start : start + piece]))
-            size += len(step.data)
-            if size > self._sender.limits.bytes:
-                got.ending = Ending.BYTE_LIMIT
-                break
-            if scenario.leave_after_events is not None and _events(got.reads) >= scenario.leave_after_events:
-                got.ending = Ending.CLIENT_LEFT
-                break
-        close = getattr(iterator, "close", None)
+                self._reads.append(Read(self._now, step.data[start : start + piece]))
+            self._size += len(step.data)
+            if self._size > limits.bytes:
+                return self._end(Ending.BYTE_LIMIT)
+            leave = self._scenario.leave_after_events
+            if leave is not None and _events(self._reads) >= leave:
+                return self._end(Ending.CLIENT_LEFT)
+        self._look()
+        return None
+
+    def _end(self, ending: Ending, detail: str = "") -> None:
+        self._ending, self._detail, self.over = ending, detail, True
+        if self in self._sender.flights:
+            self._sender.flights.remove(self)
+        close = getattr(self._steps, "close", None)
         if close is not None:
             close()
-        return got
+
+    async def wait(self) -> Transcript:
+        """Virtual time passes until it is over."""
+        while not self.over:
+            if self._sender.flights or self._sender.app.config.orphans:
+                self._sender.advance(self.due)
+            if (not self.over and self.due <= self._sender.now + 1e-9) or not self._sender.flights:
+                self.step()
+        self._sender.now = max(self._sender.now, self._began + self._now)
+        return self._transcript()
+
+    async def leave(self) -> Transcript:
+        """The client closes the connection now."""
+        if not self.over:
+            self._now = max(self._now, self._sender.now - self._began)
+            self._end(Ending.CLIENT_LEFT)
+        return self._transcript()
+
+    def _transcript(self) -> Transcript:
+        return Transcript(
+            id="",
+            scenario=self._scenario.name,
+            request=self._sent,
+            reads=tuple(self._reads),
+            ending=self._ending,
+            ended_at=self._now,
+            detail=self._detail,
+            connection=self._connection,
+            tags=self._tags,
+        )
 
 
 def _events(reads: Sequence[Read]) -> int:

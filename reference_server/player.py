@@ -20,7 +20,7 @@ import h11
 
 from .answer import ApiError, Close, Emit, How, HttpRequest, Step
 from .app import App
-from .config import Config
+from .config import Config, Orphan
 from .routes import too_large
 
 _READ = 65536
@@ -157,6 +157,7 @@ class _Connection:
             close = getattr(steps, "close", None)
             if close is not None:
                 close()
+            _adopt(self.app.config)
         return how
 
     async def _write(self, step: Emit, watch: "asyncio.Future[None]") -> None:
@@ -232,6 +233,27 @@ def _closing(request: HttpRequest) -> HttpRequest:
     return HttpRequest(request.method, request.target, (*headers, ("connection", "close")), b"", request.version)
 
 
+_NIGHT_WORK: set[asyncio.Task[None]] = set()
+
+
+def _adopt(config: Config) -> None:
+    """Go on with answers whose client has left, in real time."""
+    for orphan in config.orphans:
+        if not orphan.running:
+            orphan.running = True
+            task = asyncio.ensure_future(_work_on(orphan, config))
+            _NIGHT_WORK.add(task)
+            task.add_done_callback(_NIGHT_WORK.discard)
+
+
+async def _work_on(orphan: Orphan, config: Config) -> None:
+    try:
+        for step in orphan.steps:
+            await asyncio.sleep(step.after if isinstance(step, Emit) else 0)
+    finally:
+        config.orphans.remove(orphan)
+
+
 async def _client(app: App, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     sock = writer.get_extra_info("socket")
     if sock is not None:
@@ -269,6 +291,8 @@ async def serve(config: Config, host: str = "127.0.0.1", port: int = 0) -> Async
         yield f"http://{shown}:{bound[1]}/v1"
     finally:
         server.close()
+        for task in list(_NIGHT_WORK):
+            task.cancel()
         closing = asyncio.ensure_future(server.wait_closed())
         while clients or not closing.done():  # a connection that came a moment ago may begin only now
             for task in list(clients):

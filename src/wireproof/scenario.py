@@ -30,12 +30,14 @@ class Scenario:
     """One named request, or one conversation, and how it is recorded.
 
     `path` is relative to the target's base URL (.../v1), or to its root when `root` is set.
-    `raw` is a body that is sent as it is, with `$MODEL` replaced; else `body` is sent as JSON
-    with the model filled in. `valid` is false for a request that a server may refuse.
+    `raw` is a body that is sent as it is, with `$MODEL` replaced, `raw_hex` one that is no text; else `body` is
+    sent as JSON with the model filled in. `$KEY` in a header is the API key, or "none" when there is none.
+    `valid` is false for a request that a server may refuse.
     `optional` names a feature: a well-formed 4xx then means unsupported. `leave_after_events`
     makes us close the connection after so many events. `read_size` limits each read (bytes).
     `pad_bytes` makes the body that long, by a prompt or by another field (`pad_field`) that costs no tokens.
     `health` marks the one request that shows, after those that must be refused, that the server still works.
+    `load` marks what costs more than a request or two (floods, long generations, fuzzing): gentle runs leave it out.
     `table`, `row` and `column` put its outcome into a table of the reports (tables.py).
     """
 
@@ -43,6 +45,7 @@ class Scenario:
     what: str
     body: Mapping[str, Any] | None = None
     raw: str | None = None
+    raw_hex: str = ""
     method: str = "POST"
     path: str = CHAT_PATH
     root: bool = False
@@ -54,6 +57,7 @@ class Scenario:
     exclusive: bool = False
     slow: bool = False
     health: bool = False
+    load: bool = False
     table: str = ""
     row: str = ""
     column: str = ""
@@ -82,6 +86,8 @@ class Scenario:
         return made[model]
 
     def _make_content(self, model: str) -> bytes:
+        if self.raw_hex:
+            return bytes.fromhex(self.raw_hex)
         if self.raw is not None:
             return self.raw.replace("$MODEL", json.dumps(model, ensure_ascii=False)[1:-1]).encode("utf-8")
         if self.body is None:
@@ -96,6 +102,18 @@ class Scenario:
         return json.dumps(body, ensure_ascii=False).encode("utf-8")
 
 
+class Pending(Protocol):
+    """A request on its way."""
+
+    async def leave(self) -> Exchange:
+        """Close the connection now (when the answer has not ended), and record what came so far."""
+        ...
+
+    async def wait(self) -> Exchange:
+        """Wait for the end of the answer, and record it."""
+        ...
+
+
 class Session(Protocol):
     """What a conversation works with."""
 
@@ -103,6 +121,14 @@ class Session(Protocol):
 
     async def send(self, step: str, scenario: Scenario, *, reuse: bool = False) -> Exchange:
         """Send one request and record it under a step name; `reuse` asks for the connection before."""
+        ...
+
+    async def start(self, step: str, scenario: Scenario) -> Pending:
+        """Send a request over a connection of its own and go on while it is answered."""
+        ...
+
+    async def together(self, *requests: tuple[str, Scenario]) -> list[Exchange]:
+        """Send requests at the same time, each over a connection of its own; the exchanges, in the given order."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -171,8 +197,8 @@ def load() -> Mapping[str, Scenario]:
     return out
 
 
-def needed(names: Iterable[str], *, slow: bool = False) -> list[Scenario]:
-    """The scenarios of these names, in a stable order; slow ones only when asked for.
+def needed(names: Iterable[str], *, slow: bool = False, gentle: bool = False) -> list[Scenario]:
+    """The scenarios of these names, in a stable order; slow ones only when asked for, no load when gentle.
 
     Raises KeyError for a name that does not exist.
     """
@@ -181,4 +207,4 @@ def needed(names: Iterable[str], *, slow: bool = False) -> list[Scenario]:
     missing = [name for name in wanted if name not in every]
     if missing:
         raise KeyError(f"no scenario is called {', '.join(missing)}")
-    return [s for s in every.values() if s.name in wanted and (slow or not s.slow)]
+    return [s for s in every.values() if s.name in wanted and (slow or not s.slow) and not (gentle and s.load)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpcore2
@@ -109,6 +111,23 @@ class LiveSender:
         await asyncio.sleep(seconds)
 
 
+@dataclass
+class LiveFlight:
+    """A request on its way over a socket."""
+
+    task: asyncio.Task[Transcript]
+    leaving: asyncio.Event
+
+    async def leave(self) -> Transcript:
+        """Close the connection now."""
+        self.leaving.set()
+        return await self.task
+
+    async def wait(self) -> Transcript:
+        """Wait for the end."""
+        return await self.task
+
+
 class LiveLane:
     """One connection at a time to the target."""
 
@@ -116,6 +135,7 @@ class LiveLane:
         self._sender, self._number, self._ssl = sender, number, context
         self._log = Log(byte_limit=sender.limits.bytes)
         self._pool: httpcore2.AsyncConnectionPool | None = None
+        self._leaving: asyncio.Event | None = None
 
     async def close(self) -> None:
         """Close the connection, if one is open."""
@@ -134,6 +154,7 @@ class LiveLane:
         secret = {name.lower() for name in target.headers}
         for extra in (target.headers, scenario.headers):
             for name, value in extra.items():
+                value = value.replace("$KEY", target.api_key or "none")
                 out = {k: v for k, v in out.items() if k.lower() != name.lower()} | {name: value}
         if body or scenario.method == "POST":
             out["Content-Length"] = str(len(body))
@@ -159,7 +180,7 @@ class LiveLane:
         before = log.connects
         try:
             async with asyncio.timeout(total):
-                ending = await self._exchange(scenario, url, headers, body, timeout)
+                ending = await self._until_left(self._exchange(scenario, url, headers, body, timeout))
         except TimeoutError:
             ending, detail = Ending.TOTAL_TIMEOUT, f"no end within {total:g} s"
         except ByteLimit as error:
@@ -191,9 +212,33 @@ class LiveLane:
             ended_at=ended_at,
             detail=detail,
             connection=self._number * 1000 + log.connects,
-            tags={"reused": "yes"} if reuse and log.connects == before else {},
+            tags=({"reused": "yes"} if reuse and log.connects == before else {})
+            | ({"keyed": "yes"} if sender.target.api_key else {}),
         )
         return redact.transcript(recorded, secrets)
+
+    async def start(self, scenario: Scenario) -> LiveFlight:
+        """Send one request over a new connection, and go on while it is answered."""
+        self._leaving = asyncio.Event()
+        flight = LiveFlight(asyncio.create_task(self.send(scenario, reuse=False)), self._leaving)
+        await asyncio.sleep(0)  # let it begin before whatever comes next
+        return flight
+
+    async def _until_left(self, exchange: Coroutine[Any, Any, Ending]) -> Ending:
+        """The exchange, or CLIENT_LEFT as soon as we are told to leave: the connection is then closed."""
+        if self._leaving is None:
+            return await exchange
+        running, told = asyncio.ensure_future(exchange), asyncio.ensure_future(self._leaving.wait())
+        try:
+            await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            return Ending.CLIENT_LEFT
+        finally:
+            told.cancel()
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await running
 
     async def _exchange(
         self,

@@ -31,8 +31,24 @@ class Lane(Protocol):
         """Send one request; `reuse` keeps the connection of the request before."""
         ...
 
+    async def start(self, scenario: Scenario) -> Flight:
+        """Send one request over a new connection, and go on while it is answered."""
+        ...
+
     async def close(self) -> None:
         """Give the connection back."""
+        ...
+
+
+class Flight(Protocol):
+    """A request on its way."""
+
+    async def leave(self) -> Transcript:
+        """Close the connection now; what came so far."""
+        ...
+
+    async def wait(self) -> Transcript:
+        """The whole exchange, when it has ended."""
         ...
 
 
@@ -92,6 +108,7 @@ class Recorder:
     sender: Sender
     concurrency: int = 4
     samples: int = 1
+    gentle: bool = False
     byte_budget: int = 64 * 1024 * 1024
     on_exchange: Callable[[Exchange], None] | None = None
     on_progress: Callable[[Progress], None] | None = None
@@ -111,10 +128,11 @@ class Recorder:
 
         Returns the recording; scenarios that were left out are in its `skipped` with the reason.
         """
-        plan = needed(names, slow=slow)
+        plan = needed(names, slow=slow, gentle=self.gentle)
         left_out = set(names) - {s.name for s in plan}
-        reason = "slow scenarios are left out by default: add --slow"
-        skipped = dict.fromkeys(left_out, (Status.NOT_APPLICABLE, reason))
+        unhurried = {s.name for s in needed(left_out, slow=True, gentle=True)}
+        reasons = {True: "slow scenarios are left out by default: add --slow", False: "left out by --gentle"}
+        skipped = {name: (Status.NOT_APPLICABLE, reasons[name in unhurried]) for name in left_out}
         health = next((s for s in plan if s.health), None)
         many = [(s, max(s.samples, 1 if s.exclusive else self.samples)) for s in plan if s is not health]
         jobs = [(s, i) for s, samples in many for i in range(samples)]
@@ -223,11 +241,42 @@ class _Conversation:
         self.exchanges: list[Exchange] = []
 
     async def send(self, step: str, scenario: Scenario, *, reuse: bool = False) -> Exchange:
-        t = await self.lane.send(scenario, reuse=reuse)
+        return self.keep(await self.lane.send(scenario, reuse=reuse), step, scenario)
+
+    def keep(self, t: Transcript, step: str, scenario: Scenario) -> Exchange:
         merged = replace(self._scenario, valid=scenario.valid, optional=scenario.optional or self._scenario.optional)
         exchange = self._recorder._keep(t, merged, self._sample, step)
         self.exchanges.append(exchange)
         return exchange
 
+    async def start(self, step: str, scenario: Scenario) -> _Started:
+        lane = self._recorder.sender.lane()
+        return _Started(self, step, scenario, lane, await lane.start(scenario))
+
+    async def together(self, *requests: tuple[str, Scenario]) -> list[Exchange]:
+        started = [await self.start(step, scenario) for step, scenario in requests]
+        return [await flight.wait() for flight in started]
+
     async def sleep(self, seconds: float) -> None:
         await self._recorder.sender.sleep(seconds)
+
+
+@dataclass
+class _Started:
+    """The `Pending` of one request."""
+
+    conversation: _Conversation
+    step: str
+    scenario: Scenario
+    lane: Lane
+    flight: Flight
+
+    async def leave(self) -> Exchange:
+        return await self._kept(await self.flight.leave())
+
+    async def wait(self) -> Exchange:
+        return await self._kept(await self.flight.wait())
+
+    async def _kept(self, t: Transcript) -> Exchange:
+        await self.lane.close()
+        return self.conversation.keep(t, self.step, self.scenario)
