@@ -3,6 +3,8 @@
 #   make run                                  judge the bundled reference server
 #   make run TARGET=http://host:8000/v1       judge a server of yours
 #            MODEL=m API_KEY_ENV=VAR SUITE=sse,done LEVEL=should ARGS="--samples 3"
+#   make engines                             list the real engines that can be installed and judged
+#   make engines ENGINES="vllm-0.32.0:copy mlx-lm-0.32.2" ARGS="--suite sse"
 #   make test | lint | bench | docs | clean
 #
 # make itself ends with 2 whenever a command fails; the code that it prints ("Error 1") is
@@ -22,11 +24,12 @@ API_KEY_ENV ?=
 SUITE ?=
 LEVEL ?=
 ARGS ?=
+ENGINES ?=
 
 OPTIONS = $(if $(MODEL),--model '$(MODEL)') $(if $(API_KEY_ENV),--api-key-env '$(API_KEY_ENV)') \
 	$(if $(SUITE),--suite '$(SUITE)') $(if $(LEVEL),--level '$(LEVEL)') $(ARGS)
 
-.PHONY: ready run test lint bench docs clean
+.PHONY: ready run engines test lint bench docs clean
 
 ready: $(READY)
 	@echo "wireproof is set up in $(VENV). Next:"
@@ -50,6 +53,9 @@ $(READY): pyproject.toml
 run: $(READY)
 	@$(WIREPROOF) run $(if $(TARGET),'$(TARGET)',--reference) \
 	  $(OPTIONS) -o $(BUILD)/run.jsonl --html $(BUILD)/report.html
+
+engines: $(READY)
+	@$(PY) -m wireproof.runners $(if $(ENGINES),run $(ENGINES) --out $(BUILD)/engines --html -- $(OPTIONS),list)
 
 test: lint
 	$(PY) -m pytest tests -q

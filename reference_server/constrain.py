@@ -22,6 +22,7 @@ from .model import Hints
 from .request import ChatRequest
 
 Mask = NDArray[np.bool_]
+_QUOTE, _BACKSLASH = b'"\\'
 
 _LAYOUT: dict[str, Any] = {
     "whitespace_flexible": False,
@@ -32,13 +33,16 @@ _LAYOUT: dict[str, Any] = {
 }
 #: Where strictness was not asked for, keywords that cannot be enforced are passed over.
 _LENIENT = _LAYOUT | {"lenient": True, "coerce_one_of": True}
+
+
+def _liked(*texts: bytes) -> Hints:
+    """The later, the better."""
+    return Hints.of([(vocab.ID_OF[text], 8.0 + rank) for rank, text in enumerate(texts)])
+
+
 #: Once the plan is lost, what ends JSON soonest is liked best.
-_CLOSING = Hints.of(
-    [
-        (vocab.ID_OF[text], 8.0 + rank)
-        for rank, text in enumerate((b"{", b"[", b"t", b"f", b"n", b"1", b"0", b",", b'"', b"]", b"}"))
-    ]
-)
+_CLOSING = _liked(b"{", b"[", b"t", b"f", b"n", b"0", b"1", b",", b'"', b"]", b"}")
+_CLOSING_STRING = _liked(b'"')
 
 
 class _Tokenizer:
@@ -89,6 +93,7 @@ class Guide:
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
+        self._odd = self._escaped = False  # whether an odd number of quotes came, and whether the next is escaped
 
     def allowed(self) -> Mask:
         """Tokens that keep the text within the grammar; EOS when it may end here."""
@@ -100,6 +105,14 @@ class Guide:
 
     def advance(self, token: int) -> None:
         self._matcher.consume_token(token)
+        for byte in vocab.TOKENS[token]:
+            self._odd ^= byte == _QUOTE and not self._escaped
+            self._escaped = byte == _BACKSLASH and not self._escaped
+
+    @property
+    def hints(self) -> list[Hints]:
+        """How to come to an end when there is no plan."""
+        return [_CLOSING_STRING if self._odd else _CLOSING]
 
 
 def json_guide(schema: dict[str, Any] | bool, *, strict: bool) -> Guide:
@@ -111,6 +124,19 @@ def json_guide(schema: dict[str, Any] | bool, *, strict: bool) -> Guide:
         if strict:
             raise
     return Guide(_matcher("lenient", text).deep_copy())
+
+
+def accepts(schema: dict[str, Any] | bool, text: str, *, strict: bool) -> bool:
+    """Whether a text, in our layout of JSON, is one that the guide of the schema would let through as a whole."""
+    try:
+        matcher = _matcher("json", json.dumps(schema))
+    except Unsupported:
+        if strict:
+            return False
+        matcher = _matcher("lenient", json.dumps(schema))
+    trial = matcher.deep_copy()
+    tokens = vocab.encode(text)
+    return bool(trial.try_consume_tokens(tokens) == len(tokens) and trial.is_accepting())
 
 
 def _format_guide(chat: ChatRequest) -> Guide | None:
@@ -126,7 +152,7 @@ def _format_guide(chat: ChatRequest) -> Guide | None:
     return Guide(_matcher("regex" if form.kind == "regex" else "lark", form.pattern).deep_copy())
 
 
-def _tool_schema(parameters: dict[str, Any] | None) -> dict[str, Any]:
+def arguments_schema(parameters: dict[str, Any] | None) -> dict[str, Any]:
     """The schema of a tool's arguments: always an object; without parameters, the empty one."""
     if not parameters:
         return {"type": "object", "properties": {}, "additionalProperties": False}
@@ -145,7 +171,7 @@ def check(chat: ChatRequest) -> None:
         raise invalid(f"Invalid schema for {where} '{form.name}': {error}", where, "invalid_schema") from None
     for i, tool in enumerate(chat.tools):
         try:
-            json_guide(_tool_schema(tool.parameters), strict=tool.strict)
+            json_guide(arguments_schema(tool.parameters), strict=tool.strict)
         except Unsupported as error:
             path = f"functions[{i}].parameters" if chat.legacy else f"tools[{i}].function.parameters"
             message = f"Invalid schema for function '{tool.name}': {error}"
@@ -174,7 +200,7 @@ class Rails:
     @property
     def hints(self) -> list[Hints]:
         """Under a grammar: how to come to an end when there is no plan."""
-        return [] if self._guide is None else [_CLOSING]
+        return [] if self._guide is None else self._guide.hints
 
     def mask(self) -> Mask:
         """True for each token that may come next; EOS is among them when the answer may end here."""
@@ -215,7 +241,7 @@ class Rails:
             self.phase, self._name, self._guide = Phase.NAME, b"", None
         elif token == vocab.ARGS:
             tool = self._tools[self.name]
-            self._guide = json_guide(_tool_schema(tool.parameters), strict=tool.strict)
+            self._guide = json_guide(arguments_schema(tool.parameters), strict=tool.strict)
             self.phase = Phase.ARGS
         elif token == vocab.CALL_END:
             self.phase, self._guide = Phase.BETWEEN, None

@@ -4,8 +4,8 @@
 
 prints, for each fault (all of them by default), which rules it declares to break and which it breaks.
 
-Most answers are the same with and without a fault. Equal exchanges are decoded and judged once, and the model's
-words are remembered, so that a fault costs what it changes.
+Most answers are the same with and without a fault. What the clean server answers is decoded and judged once, and
+the model's words are remembered, so that a fault costs what it changes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class Matrix:
         self._other = [r for r in self.rules.values() if not isinstance(r.on, Each)]
         self._memo: Memo = {}
         self._recall: dict[Any, Any] = {}
+        self._clean: dict[str, _Judged] = {}
         self._known: dict[str, _Judged] = {}
+        self.outcome()
 
     def _exchange(self, t: Transcript) -> Exchange:
         digest = t.digest()
@@ -79,8 +81,10 @@ class Matrix:
 
     def outcome(self, fault: str = "") -> Outcome:
         """The status of every rule on the server with a fault."""
+        self._known = dict(self._clean)  # what another fault brought is not kept: it would fill the memory
+        memo = dict(self._memo)
         recorded = self.recording(fault)
-        judge = Judge(recorded, self._memo)
+        judge = Judge(recorded, memo)
         found: dict[str, set[Status]] = {}
         stories: dict[tuple[str, Status], str] = {}
         for x in recorded.exchanges:
@@ -98,19 +102,20 @@ class Matrix:
                 self._note(r, judge.judge(r), found, stories)
         for r in self._other:
             self._note(r, judge.judge(r), found, stories)
+        if not self._clean:
+            self._clean, self._memo = dict(self._known), memo
         folded = {rule: fold(statuses) for rule, statuses in found.items()}
         return Outcome(folded, {r: stories[r, s] for r, s in folded.items() if (r, s) in stories})
 
     def _judge(self, judged: _Judged) -> None:
         judged.by_status = {}
-        judge = Judge(Recording((_alone(judged.exchange),)), self._memo)
+        judge = Judge(Recording(()), {})
         for r in self._single:
-            verdicts = judge.judge(r)
-            if verdicts[0].case:  # it concerns this exchange
-                for v in verdicts:
-                    judged.by_status.setdefault(v.status, set()).add(r.id)
-                    if v.status is not Status.PASS:
-                        judged.stories.setdefault((r.id, v.status), story(v))
+            v = judge.single(r, judged.exchange)
+            if v is not None:
+                judged.by_status.setdefault(v.status, set()).add(r.id)
+                if v.status is not Status.PASS:
+                    judged.stories.setdefault((r.id, v.status), story(v))
 
     @staticmethod
     def _note(
@@ -120,12 +125,6 @@ class Matrix:
             found.setdefault(r.id, set()).add(v.status)
             if v.status is not Status.PASS:
                 stories.setdefault((r.id, v.status), story(v))
-
-
-def _alone(x: Exchange) -> Any:
-    from wireproof.judge import Take
-
-    return Take(x.scenario, x.transcript.sample, (x,), conversation=bool(x.transcript.step))
 
 
 def story(v: Verdict) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import vocab
+from .constrain import accepts, arguments_schema
 from .instance import Supply, build
 from .model import Hints
 from .request import ChatRequest, Message, Tool
@@ -297,7 +298,10 @@ def _constrained(chat: ChatRequest, said: str, schema: Any) -> str:
         return wanted or ""
     if wanted is not None:
         with contextlib.suppress(ValueError, RecursionError):
-            return _compact(json.loads(wanted))
+            demanded = _compact(json.loads(wanted))
+            if form.kind != "json_schema" or accepts(schema, demanded, strict=form.strict):
+                return demanded
+            return _compact(build(schema, _supply(said)))  # it cannot be said: something that can
     if form.kind == "json_object":
         return _compact({"answer": wanted if wanted is not None else _supply(said).word()})
     return _compact(build(schema, _supply(said)))
@@ -345,7 +349,7 @@ def _calls(chat: ChatRequest, said: str) -> tuple[Call, ...]:
         picked = picked[:1]
     places = _PROPER.findall(said)
     if len(picked) == 1 and chat.parallel and len(places) > 1 and _SEVERAL.search(said):
-        return tuple(_call(picked[0], Supply([place], said=said)) for place in places[:8])
+        return tuple(_call(picked[0], Supply([place], said=place)) for place in places[:8])
     supply = _supply(said)
     return tuple(_call(tool, supply) for tool in picked[:8])
 
@@ -356,6 +360,9 @@ def _call(tool: Tool, supply: Supply) -> Call:
     if 0 <= start < end:
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(supply.said[start : end + 1])  # arguments that the user wrote out
-    if not isinstance(value, dict):
+    possible = isinstance(value, dict) and accepts(
+        arguments_schema(tool.parameters), _compact(value), strict=tool.strict
+    )
+    if not possible:
         value = build(tool.parameters, supply) if tool.parameters else {}
     return Call(tool.name, _compact(value if isinstance(value, dict) else {}))

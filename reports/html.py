@@ -13,6 +13,7 @@ from markupsafe import Markup
 from wireproof.resources import folder
 from wireproof.runrecord import RunRecord
 
+from . import outcome_view
 from .matrix import columns
 from .view import page
 
@@ -69,6 +70,7 @@ def render(
     return environment.get_template("report.html").render(
         page(cols, level, fault_matrix),
         level=level,
+        tables=outcome_view.views([(c.id, c.label, c.record) for c in cols]),
         policy=f"{policy}; base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 from wireproof.runrecord import RunRecord
 from wireproof.summary import Outcome
-from wireproof.terminal import failure_text, safe
+from wireproof.terminal import failure_text, safe, table_counts
 from wireproof.verdict import Status
 
 from .matrix import Column, columns, rule_lines
@@ -67,6 +67,8 @@ def _properties(suite: ET.Element, record: RunRecord) -> None:
         ("started", record.header.get("started", "")),
     ):
         ET.SubElement(found, "property", name=name, value=_xml(safe(value)))
+    for table in record.tables:
+        ET.SubElement(found, "property", name=_xml(safe(table.title)), value=_xml(table_counts(table)))
 
 
 def _outcome(case: ET.Element, column: Column, name: str, line: Mapping[str, Any]) -> None:

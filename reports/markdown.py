@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from wireproof.runrecord import RunRecord
 from wireproof.summary import Outcome
-from wireproof.terminal import cost_line, counts_line, safe, samples
+from wireproof.terminal import cost_line, counts_line, safe, samples, table_line
 
+from . import outcomes
 from .matrix import LETTERS, LEVELS, Column, columns, differing, observable, rule_lines
 
 FAILURES = 30  # rows; a comment on GitHub holds 65,536 characters
@@ -45,6 +46,8 @@ def render(records: Sequence[RunRecord], *, level: str = "must") -> str:
     lines += _failures(cols)
     if len(cols) > 1:
         lines += _differences(cols)
+        for table in outcomes.compared([c.record for c in cols]):
+            lines += _outcomes(table, cols)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -62,6 +65,8 @@ def _intro(column: Column) -> list[str]:
     out += [f"{counts_line(column.summary)}{more}. Target {_code(target)}, model {_code(model)}.", ""]
     if record.end:
         out[-2] += f" {cost_line(record.end['cost'])}."
+    for table in record.tables:
+        out += [f"{_text(table_line(table), 0)}.", ""]
     return out
 
 
@@ -119,3 +124,27 @@ def _differences(cols: Sequence[Column]) -> list[str]:
         if len(found) > ROWS:
             out += [f"and {len(found) - ROWS} more: see the HTML report.", ""]
     return [*out, f"{same} of {len(rules)} rules have the same outcome in all columns.", ""]
+
+
+def _outcomes(table: outcomes.Compared, cols: Sequence[Column]) -> list[str]:
+    """An outcome table with a column for each record, and what was ignored anywhere first."""
+    head = [_text(table.head), *(_text(cols[number].label) for number in table.tables)]
+    cell = _worst if table.grouped else _each_way
+    rows = [[_code(line.name), *(cell(found) for found in line.found)] for line in table.lines]
+    return [f"### {_text(table.title)}", "", _text(table.legend, 0), "", *_table(head, rows), ""]
+
+
+def _worst(found: Sequence[outcomes.Found]) -> str:
+    if not found:
+        return ""
+    which = outcomes.worst(found)
+    return f"{outcomes.SYMBOLS[which]} {which.value} {outcomes.share(found)}".strip()
+
+
+def _each_way(found: Sequence[outcomes.Found]) -> str:
+    parts = []
+    for way, each in outcomes.merged(found):
+        name = f"{_text(way)}: " if way else ""
+        symbol = outcomes.SYMBOLS[each.outcome]
+        parts.append(f"{name}{symbol} {each.outcome.value} {_code(each.cell.text, 80)}".strip())
+    return "; ".join(parts)

@@ -15,6 +15,8 @@ from wireproof.runrecord import RunRecord
 from wireproof.summary import Outcome, Summary, summarize
 from wireproof.verdict import Status
 
+from . import outcomes
+
 SCHEMA = "wireproof/matrix/1"
 LEVELS = ("MUST", "SHOULD", "MAY")
 
@@ -152,6 +154,7 @@ def matrix_json(records: Sequence[RunRecord], *, level: str = "must") -> dict[st
             }
             for name in observable(lines)
         ],
+        "tables": outcomes.as_json([c.record for c in cols]),
     }
 
 

@@ -8,4 +8,7 @@ for entry in "$root"/src/wireproof/* "$root"/suites "$root"/runners "$root"/refe
     [ "$(basename "$entry")" = __pycache__ ] || ln -s "$entry" "$tree/$(basename "$entry")"
 done
 cd "$root/build/types"
-exec "${PYTHON:-python3}" -m mypy --config-file "$root/pyproject.toml" --strict -p wireproof "$@"
+types() { "${PYTHON:-python3}" -m mypy --config-file "$root/pyproject.toml" --strict "$@"; }
+types -p wireproof "$@"
+# The tests that are typed; they see the same package.
+MYPYPATH=".:$root/tests/reports" types --explicit-package-bases "$root/tests/core" "$root/tests/e2e" "$root/tests/reports" "$@"

@@ -183,7 +183,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
                 yield replace(piece, index=i, after=0.0, call_id=piece.call_id and f"{piece.call_id}{i}")
 
 
-@fault("choice.mixed-up", layer=Layer.MODEL, breaks={"choice.stream.independent"})
+@fault("choice.mixed-up", layer=Layer.MODEL, breaks={"choice.stream.independent", "schema.keys.exact"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     """Now and then a stream's text comes under the index of the other choice."""
     if ctx.chat is None or not ctx.stream or ctx.chat.n != 2 or not ctx.chat.response_format.constrained:

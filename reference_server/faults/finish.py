@@ -71,7 +71,7 @@ _reworded(
 _reworded(
     "finish.cut-is-stop",
     "An answer cut by the limit says stop.",
-    {"finish.length.when-cut", "finish.tool-calls.cut-is-length"},
+    {"schema.cut.is-length", "finish.length.when-cut", "finish.tool-calls.cut-is-length"},
     _swap("length", "stop"),
     Layer.MODEL,
     cases=("B1-037",),
@@ -80,7 +80,12 @@ _reworded(
 _reworded(
     "finish.always-stop",
     "finish_reason is hard coded to stop.",
-    {"finish.length.when-cut", "finish.tool-calls.cut-is-length", "finish.tool-calls.when-called"},
+    {
+        "schema.cut.is-length",
+        "finish.length.when-cut",
+        "finish.tool-calls.cut-is-length",
+        "finish.tool-calls.when-called",
+    },
     lambda reason, ctx: "stop",
     Layer.MODEL,
     cases=("B1-038",),
@@ -106,8 +111,8 @@ _reworded(
 )
 _reworded(
     "finish.cut-call-is-tool-calls",
-    "A stream cut inside the arguments of a forced call says tool_calls.",
-    {"finish.tool-calls.cut-is-length", "finish.parity.with-plain"},
+    "A stream cut inside a forced call says tool_calls.",
+    {"finish.parity.with-plain", "finish.tool-calls.cut-is-length", "finish.tool-calls.iff-called"},
     lambda reason, ctx: "tool_calls" if reason == "length" and (_named(ctx) or _required(ctx)) else reason,
     Layer.CHUNK,
     cases=("B1-035",),
@@ -278,16 +283,21 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
             yield made_like(chunk, [first])
 
 
-@fault("finish.logprobs-after", layer=Layer.CHUNK, breaks={"finish.stream.last-of-choice"})
+@fault(
+    "finish.logprobs-after",
+    layer=Layer.CHUNK,
+    breaks={"finish.stream.last-of-choice", "logprobstream.content.present"},
+)
 def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
     """The last log probabilities of a choice come after its finish."""
-    held: Any = None
-    for chunk in chunks:
-        changed = copy.deepcopy(chunk)
-        for choice in changed["choices"]:
-            if choice["logprobs"]:
-                held = choice["logprobs"]["content"].pop()
-        yield changed
-        if held and any(c["finish_reason"] for c in chunk["choices"]):
-            late = {"index": 0, "delta": {}, "logprobs": {"content": [held], "refusal": None}, "finish_reason": None}
-            yield made_like(chunk, [late])
+    every = [copy.deepcopy(chunk) for chunk in chunks]
+    last = {c["index"]: c for chunk in every for c in chunk["choices"] if c["logprobs"] and c["delta"].get("content")}
+    held = {index: choice["logprobs"] for index, choice in last.items()}
+    for choice in last.values():
+        choice["logprobs"] = None
+    for chunk in every:
+        yield chunk
+        for choice in chunk["choices"]:
+            if choice["finish_reason"] and choice["index"] in held:
+                late = {"index": choice["index"], "delta": {}, "logprobs": held[choice["index"]], "finish_reason": None}
+                yield made_like(chunk, [late])

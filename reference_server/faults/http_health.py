@@ -13,7 +13,7 @@ _DYING: "WeakKeyDictionary[Config, bool]" = WeakKeyDictionary()
 @fault("http.dies-of-a-bad-request", layer=Layer.HTTP, breaks={"http.refusal.server-survives"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """The good request that follows a refused one finds the engine dead."""
-    if answer.status >= 400:
+    if answer.status >= 400 and b'"strict"' not in ctx.http.body:  # a schema that cannot be enforced hurts nobody
         _DYING[ctx.config] = True
         return answer
     if ctx.chat is None or not _DYING.pop(ctx.config, False):

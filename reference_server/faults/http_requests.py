@@ -71,7 +71,17 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     return _refuse(answer, 415, "Unsupported Media Type", "Send application/json.") if odd else answer
 
 
-@fault("http.prompt-mojibake", layer=Layer.REQUEST, breaks={"http.body.unicode-equal", "usage.prompt.independent"})
+@fault(
+    "http.prompt-mojibake",
+    layer=Layer.REQUEST,
+    breaks={
+        "schema.unicode.exact",
+        "schema.keys.exact",
+        "schema.keyword.string",
+        "http.body.unicode-equal",
+        "usage.prompt.independent",
+    },
+)
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     """The request body is read as Latin-1: every UTF-8 letter becomes two or more."""
     return replace(request, body=request.body.decode("latin-1").encode())

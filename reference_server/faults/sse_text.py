@@ -152,9 +152,13 @@ def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
     "sse.packets-rewritten",
     layer=Layer.SOCKET,
     breaks={
+        "schema.keys.exact",
+        "schema.stream.same-guarantee",
+        "schema.vendor.choice",
         "choice.stream.independent",
         "chunk.content.increments",
         "chunk.parity.with-plain",
+        "logprobstream.chunk.aligned",
         "sse.transport.split-invariant",
         "stop.parity.with-plain",
         "stop.text.nothing-lost",

@@ -146,3 +146,53 @@ def fragments(x: Exchange) -> list[Fragment]:
                 seen.add((part.index, index))
             out.append(Fragment(part, place, entry, index, first))
     return out
+
+
+@view
+def torn(x: Exchange) -> bool:
+    """Whether an event of a stream is no JSON: what it brought is missing. sse.event.one-json judges that."""
+    return not all(c.parsed.ok for c in x.payloads)
+
+
+@view
+def streamed_calls(x: Exchange) -> list[list[Fragment]]:
+    """The fragments of each call of a stream, in order of arrival: those of one choice with one integer index.
+
+    Choices that nobody asked for, and torn streams, are left out: rules of their own condemn them.
+    """
+    out: dict[tuple[Any, int], list[Fragment]] = {}
+    for fragment in fragments(x) if not torn(x) else ():
+        choice = fragment.part.index
+        if fragment.index is not None and is_int(choice) and 0 <= choice < x.asked_n:
+            out.setdefault((choice, fragment.index), []).append(fragment)
+    return list(out.values())
+
+
+@view
+def legacy_call(x: Exchange) -> Call | None:
+    """The deprecated `function_call` of the first choice that has one; None when there is none."""
+    if not x.is_event_stream:
+        for choice in x.plain_choices:
+            found = get(choice, "message", "function_call")
+            if isinstance(found, dict):
+                arguments, finish = found.get("arguments"), choice.get("finish_reason")
+                return Call(choice.get("index"), 0, None, None, found.get("name"), arguments, finish)
+        return None
+    for streamed in x.finished_stream.choices:
+        pieces = [(p, f) for p in streamed.parts if isinstance(f := p.delta.get("function_call"), dict)]
+        if pieces:
+            name = next((f["name"] for _, f in pieces if f.get("name")), None)
+            arguments = "".join(a for _, f in pieces if isinstance(a := f.get("arguments"), str))
+            return Call(streamed.index, 0, None, None, name, arguments, streamed.finish_reason, pieces[0][0])
+    return None
+
+
+def shares_index(call: list[Fragment]) -> bool:
+    """Whether the fragments of one index belong to several calls: parallel.index.distinct judges that."""
+    return len({i for f in call if isinstance(i := get(f.value, "id"), str) and i}) > 1
+
+
+def joinable(call: list[Fragment]) -> bool:
+    """Whether the arguments of a streamed call can be joined at all; rules of their own condemn those that cannot."""
+    found = [get(f.value, "function", "arguments") for f in call]
+    return not shares_index(call) and all(a is None or isinstance(a, str) for a in found)

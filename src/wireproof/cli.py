@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from . import __version__, rules
+from . import options as opts
 from .summary import Exit
 
 _REFERENCE_MODEL = "tiny-reference"
@@ -33,27 +33,6 @@ class _Parser(argparse.ArgumentParser):
         self.exit(int(Exit.USAGE), f"wireproof: {message}; see `{self.prog} --help`\n")
 
 
-def _number(kind: Callable[[str], float], low: float, high: float = math.inf) -> Callable[[str], Any]:
-    """An argparse type: a finite number within bounds."""
-    what = "a number" if kind is float else "a whole number"
-
-    def parse(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if not (low <= value <= high and math.isfinite(value)):
-            limits = f"{low} or more" if high == math.inf else f"from {low} to {high}"
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {limits}")
-        return value
-
-    return parse
-
-
-def _suites(text: str) -> list[str]:
-    return [s.strip() for s in text.split(",") if s.strip()]
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="wireproof",
@@ -67,30 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("url", nargs="?", metavar="URL", help="base URL, such as http://127.0.0.1:8000/v1")
     run.add_argument("--reference", action="store_true", help="judge the bundled reference server instead of a URL")
     run.add_argument("--fault", default="", metavar="A+B", help="with --reference: the faults that it shall have")
-    run.add_argument("--model", metavar="M", help="the model to ask for (default: the only one that is served)")
-    run.add_argument("--api-key-env", metavar="VAR", help="environment variable that holds the API key")
-    run.add_argument(
-        "--header", action="append", default=[], metavar="NAME=VAR", help="extra request header, its value in VAR"
-    )
-    run.add_argument("--suite", default="", metavar="A,B", help="suites, rule ids or rule numbers (default: all)")
-    run.add_argument("--level", choices=("must", "should"), default="must", help="which broken rules fail the run")
-    run.add_argument("-o", "--output", metavar="FILE", help="write the run record (JSON Lines)")
-    run.add_argument("--html", metavar="FILE", help="write the HTML report")
-    run.add_argument("--junit", metavar="FILE", help="write JUnit XML")
-    run.add_argument("--engine", metavar="NAME==VERSION", help="the engine, when the target does not say so itself")
-    run.add_argument("--label", default="", metavar="TEXT", help="name of this run's column in reports")
-    run.add_argument(
-        "--concurrency", type=_number(int, 1), default=4, metavar="N", help="requests at a time (default 4)"
-    )
-    run.add_argument("--samples", type=_number(int, 1), default=1, metavar="N", help="record each scenario N times")
-    run.add_argument("--slow", action="store_true", help="also record scenarios that wait for tens of seconds")
-    run.add_argument(
-        "--timeout",
-        type=_number(float, 0.1),
-        default=60.0,
-        metavar="SECONDS",
-        help="longest silence of the target (default 60); an answer as a whole may take five times as long",
-    )
+    for option in opts.RUN:
+        option.add_to(run)
     run.add_argument("-v", "--verbose", action="store_true", help="list every rule and every reason")
 
     check = commands.add_parser(
@@ -99,17 +56,16 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "paths", nargs="+", metavar="PATH", help="run record, transcript, curl -isN output, SSE body, HAR, or a folder"
     )
-    check.add_argument("--suite", default="", metavar="A,B", help="suites, rule ids or rule numbers (default: all)")
-    check.add_argument("--level", choices=("must", "should"), default="must", help="which broken rules fail")
-    check.add_argument("-o", "--output", metavar="FILE", help="write the run record (JSON Lines)")
-    check.add_argument("--html", metavar="FILE", help="write the HTML report")
-    check.add_argument("--junit", metavar="FILE", help="write JUnit XML")
-    check.add_argument("--engine", metavar="NAME==VERSION", help="the engine that was recorded")
-    check.add_argument("--label", default="", metavar="TEXT", help="name of this column in reports")
+    opts.SUITE.add_to(check)
+    opts.LEVEL.add_to(check, help="which broken rules fail")
+    for option in (opts.RECORD, opts.HTML, opts.JUNIT):
+        option.add_to(check)
+    opts.ENGINE.add_to(check, help="the engine that was recorded")
+    opts.LABEL.add_to(check, help="name of this column in reports")
     check.add_argument("-v", "--verbose", action="store_true", help="list every reason")
 
     listing = commands.add_parser("list", help="list the rules", description="List the rules.")
-    listing.add_argument("--suite", default="", metavar="A,B", help="suites, rule ids or rule numbers (default: all)")
+    opts.SUITE.add_to(listing)
     listing.add_argument("--json", action="store_true", help="one JSON array of objects")
 
     explain = commands.add_parser("explain", help="explain a rule", description="Explain one rule.")
@@ -119,21 +75,23 @@ def _parser() -> argparse.ArgumentParser:
         "report", help="make reports from run records", description="Make reports from run records."
     )
     report.add_argument("records", nargs="+", metavar="RUN", help="run record (JSON Lines)")
-    report.add_argument("--html", metavar="FILE", help="write the HTML report")
+    opts.HTML.add_to(report)
     report.add_argument("--markdown", metavar="FILE", help="write Markdown (default: print it)")
     report.add_argument("--json", metavar="FILE", help="write the matrix as JSON")
-    report.add_argument("--junit", metavar="FILE", help="write JUnit XML of the first record")
-    report.add_argument(
-        "--level", choices=("must", "should"), default="must", help="which broken rules count as failures"
-    )
+    opts.JUNIT.add_to(report, help="write JUnit XML of the first record")
+    opts.LEVEL.add_to(report, help="which broken rules count as failures")
 
     serve = commands.add_parser("serve", help="run the reference server", description="Run the reference server.")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     serve.add_argument(
-        "--port", type=_number(int, 0, 65535), default=8000, metavar="N", help="port, 0 for a free one (default 8000)"
+        "--port",
+        type=opts.number(int, 0, 65535),
+        default=8000,
+        metavar="N",
+        help="port, 0 for a free one (default 8000)",
     )
     serve.add_argument("--print-url", action="store_true", help="print only the base URL, when it is ready")
-    serve.add_argument("--api-key-env", metavar="VAR", help="ask for the API key in this environment variable")
+    opts.API_KEY_ENV.add_to(serve, help="ask for the API key in this environment variable")
     serve.add_argument("--list-faults", action="store_true", help="list the faults and exit")
     return parser
 
@@ -151,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     try:
         return int(handlers[arguments.command](arguments))
-    except UsageError as error:
+    except (UsageError, opts.OptionError) as error:
         print(f"wireproof: {error}", file=sys.stderr)
         return int(Exit.USAGE)
     except KeyboardInterrupt:
@@ -190,28 +148,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from . import child
 
     _live_options(arguments)
-    options = {
-        "model": arguments.model,
-        "api-key-env": arguments.api_key_env,
-        "suite": arguments.suite,
-        "level": arguments.level,
-        "record": arguments.output,
-        "html": arguments.html,
-        "junit": arguments.junit,
-        "engine": arguments.engine,
-        "label": arguments.label,
-        "concurrency": arguments.concurrency,
-        "samples": arguments.samples,
-        "timeout": arguments.timeout,
-    }
-    words = []
-    for name, value in options.items():
-        if value not in (None, ""):
-            path = name in ("record", "html", "junit")
-            words.append(f"--wireproof-{name}={Path(value).resolve() if path else value}")
-    words += [f"--wireproof-header={h}" for h in arguments.header]
-    if arguments.slow:
-        words.append("--wireproof-slow")
+    words = [w for option in opts.RUN for w in option.plugin_words(getattr(arguments, option.dest))]
     words.append("-v" if arguments.verbose else "-q")
     with _target(arguments) as url:
         code = child.run([*words, f"--target={url}"])
@@ -234,25 +171,12 @@ def _live_options(arguments: argparse.Namespace) -> None:
         raise UsageError(str(error)) from error
     if arguments.suite:
         _selected(arguments.suite)
-    if arguments.api_key_env:
-        _variable(arguments.api_key_env, "--api-key-env")
-    for header in arguments.header:
-        name, equals, variable = header.partition("=")
-        if not name or not equals:
-            raise UsageError(f"--header {header!r}: write NAME=VAR, where the variable VAR holds the value")
-        _variable(variable, f"--header {name}")
-
-
-def _variable(name: str, option: str) -> str:
-    value = os.environ.get(name)
-    if not value:
-        raise UsageError(f"the environment variable {name} ({option}) is not set")
-    return value
+    opts.secrets(arguments.api_key_env, arguments.header)
 
 
 def _selected(text: str) -> list[rules.Rule]:
     try:
-        return rules.select(rules.load().values(), _suites(text))
+        return rules.select(rules.load().values(), opts.suites(text))
     except ValueError as error:
         raise UsageError(f"--suite: {error}") from error
 
@@ -265,11 +189,11 @@ def _check(arguments: argparse.Namespace) -> int:
             check.check(
                 [Path(p) for p in arguments.paths],
                 _selected(arguments.suite),
-                suites=_suites(arguments.suite),
+                suites=opts.suites(arguments.suite),
                 level=arguments.level,
                 engine=arguments.engine,
                 label=arguments.label,
-                record=_path(arguments.output),
+                record=_path(arguments.record),
                 html=_path(arguments.html),
                 junit=_path(arguments.junit),
                 verbose=arguments.verbose,
@@ -340,7 +264,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         for name, fault in sorted(faults.load().items()):
             print(f"{name:42} {fault.summary}")
         return Exit.OK
-    key = _variable(arguments.api_key_env, "--api-key-env") if arguments.api_key_env else None
+    key = opts.variable(arguments.api_key_env, "--api-key-env") if arguments.api_key_env else None
 
     def ready(url: str) -> None:
         if arguments.print_url:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from . import conversations_schema, conversations_tools
 from .scenario import Scenario, Session, conversation
+
+assert conversations_schema and conversations_tools  # each registers its own
 
 _SHORT = Scenario(
     name="short",

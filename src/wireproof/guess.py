@@ -88,6 +88,10 @@ def asked(response: Response | None) -> dict[str, Any]:
         out["tool_choice"] = "unknown"  # free, forced or named: it decides what finish_reason is right
     if any(isinstance(s, dict) and s.get("function_call") for s in said):
         out["functions"] = [{}]
+    entries = [e for c in parts for e in _list(strictjson.get(c, "logprobs", "content"))]
+    if entries:
+        out["logprobs"] = True
+        out["top_logprobs"] = max(len(_list(strictjson.get(e, "top_logprobs"))) for e in entries)
     return out
 
 

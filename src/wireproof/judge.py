@@ -105,6 +105,13 @@ class Judge:
             verdicts = self._across(r, r.on)
         return verdicts or [self._nothing(r)]
 
+    def single(self, r: Rule, x: Exchange) -> Verdict | None:
+        """The verdict of a rule for single exchanges on one of them; None when it does not concern it."""
+        if r.check is None or not isinstance(r.on, Each) or not _concerns(r.on, x):
+            return None
+        case = f"{x.scenario}/{x.transcript.step}" if x.transcript.step else x.scenario
+        return _combine(r.id, case, [self._run(r, (x,), (x,))])
+
     def _nothing(self, r: Rule) -> Verdict:
         """No exchange matched: say which scenario should have given one, and why it did not."""
         for name in r.needs:

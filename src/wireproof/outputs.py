@@ -60,7 +60,16 @@ def summary_text(run: Run, *, verbose: bool, offline: bool = False) -> str:
     console, out = _console()
     lines = {r.id: rule_line(r) for r in run.rules}
     cost = {} if offline else run.costs()
-    terminal.print_summary(console, run.summary, lines, run.transcripts, cost, verbose=verbose, failures=offline)
+    terminal.print_summary(
+        console,
+        run.summary,
+        lines,
+        run.transcripts,
+        cost,
+        verbose=verbose,
+        failures=offline,
+        tables=run.tables,
+    )
     if run.too_thin:
         console.print(f"This is no success: {run.too_thin}.", markup=False, soft_wrap=True)
     if run.stopped:

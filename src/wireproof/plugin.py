@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from . import options as opts
 from . import outputs, rules
 from .record.live import BadTarget, Limits, parse_target
 from .record.preflight import PreflightError
@@ -39,79 +42,39 @@ _SCRATCH = pytest.StashKey[str]()  # where the record lies when only reports wer
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("wireproof", "conformance to the OpenAI wire contract")
-    add = group.addoption
-    add("--target", metavar="URL", help="base URL of the server to judge, such as http://127.0.0.1:8000/v1")
-    add("--wireproof-model", metavar="MODEL", help="the model to ask for (default: the only one that is served)")
-    add("--wireproof-api-key-env", metavar="VAR", help="environment variable that holds the API key")
-    add(
-        "--wireproof-header",
-        action="append",
-        default=[],
-        metavar="NAME=VAR",
-        help="extra request header whose value is in the environment variable VAR",
-    )
-    add(
-        "--wireproof-suite",
-        default="",
-        metavar="A,B",
-        help="suites (areas), rule ids or rule numbers to judge (default: all)",
-    )
-    add("--wireproof-level", choices=("must", "should"), default="must", help="which broken rules fail the run")
-    add("--wireproof-record", metavar="FILE", help="write the run record (JSON Lines)")
-    add("--wireproof-html", metavar="FILE", help="write the HTML report")
-    add("--wireproof-junit", metavar="FILE", help="write JUnit XML, one test case per rule")
-    add("--wireproof-concurrency", type=int, default=4, metavar="N", help="requests at a time (default 4)")
-    add("--wireproof-samples", type=int, default=1, metavar="N", help="record each scenario N times")
-    add("--wireproof-slow", action="store_true", help="also record scenarios that wait for tens of seconds")
-    add(
-        "--wireproof-timeout",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="longest silence of the target (default 60); an answer as a whole may take five times as long",
-    )
-    add(
-        "--wireproof-engine",
-        metavar="NAME==VERSION",
-        help="the engine behind the target, when it does not say so itself",
-    )
-    add("--wireproof-label", default="", metavar="TEXT", help="name of this run's column in reports")
+    group.addoption("--target", metavar="URL", help="base URL of the server to judge, such as http://127.0.0.1:8000/v1")
+    for option in opts.RUN:
+        kind = {"type": option.kind} if option.kind else {}
+        group.addoption(f"{opts.PLUGIN}{option.name}", **option.keywords(), **kind)
 
 
 def _options(config: pytest.Config) -> Options:
-    get = config.getoption
-    variable = get("--wireproof-api-key-env")
-    key = None
-    if variable:
-        key = os.environ.get(variable)
-        if not key:
-            raise pytest.UsageError(f"the environment variable {variable} (--wireproof-api-key-env) is not set")
-    headers = {}
-    for item in get("--wireproof-header"):
-        name, _, source = item.partition("=")
-        value = os.environ.get(source)
-        if not name or not value:
-            raise pytest.UsageError(f"--wireproof-header {item!r}: write NAME=VAR, with VAR set in the environment")
-        headers[name] = value
-    for name, low in (("concurrency", 1), ("samples", 1), ("timeout", 0.1)):
-        if not low <= get(f"--wireproof-{name}") < math.inf:
-            raise pytest.UsageError(f"--wireproof-{name} must be {low} or more")
+    def get(option: opts.Option) -> Any:
+        return config.getoption(f"{opts.PLUGIN}{option.name}")
+
     try:
-        target = parse_target(get("--target"), api_key=key, headers=headers)
+        key, headers = opts.secrets(get(opts.API_KEY_ENV), get(opts.HEADER), opts.PLUGIN)
+    except opts.OptionError as error:
+        raise pytest.UsageError(str(error)) from error
+    for option in opts.RUN:
+        if option.kind and not option.low <= get(option) < math.inf:
+            raise pytest.UsageError(f"{opts.PLUGIN}{option.name} must be {option.low} or more")
+    try:
+        target = parse_target(config.getoption("--target"), api_key=key, headers=headers)
     except BadTarget as error:
         raise pytest.UsageError(f"--target: {error}") from error
     return Options(
         target=target,
-        model=get("--wireproof-model"),
-        engine=get("--wireproof-engine"),
-        label=get("--wireproof-label"),
-        suites=tuple(s.strip() for s in get("--wireproof-suite").split(",") if s.strip()),
-        level=get("--wireproof-level"),
-        concurrency=get("--wireproof-concurrency"),
-        samples=get("--wireproof-samples"),
-        slow=get("--wireproof-slow"),
-        limits=Limits.patient(get("--wireproof-timeout")),
-        **{name: Path(p) if (p := get(f"--wireproof-{name}")) else None for name in ("record", "html", "junit")},
+        model=get(opts.MODEL),
+        engine=get(opts.ENGINE),
+        label=get(opts.LABEL),
+        suites=tuple(opts.suites(get(opts.SUITE))),
+        level=get(opts.LEVEL),
+        concurrency=get(opts.CONCURRENCY),
+        samples=get(opts.SAMPLES),
+        slow=get(opts.SLOW),
+        limits=Limits.patient(get(opts.TIMEOUT)),
+        **{o.name: Path(p) if (p := get(o)) else None for o in (opts.RECORD, opts.HTML, opts.JUNIT)},
     )
 
 
@@ -122,9 +85,35 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):  # pytest-xdist
         raise pytest.UsageError("--target is recorded once and judged in one process: leave -n out, or add -n 0")
     _options(config)  # a mistake in the options is told before anything is collected
+    _end_when_told(config)
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         # Files, not their folder: a user's python_files and norecursedirs don't apply to what is named.
         config.args[:] = [str(p) for p in sorted(folder("suites").glob("*/test_*.py"))]
+
+
+def _end_when_told(config: pytest.Config) -> None:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: the record gets its footer, nothing is left in the temporary folder.
+
+    A signal that somebody else handles, or ignores, is left to them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    free = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    for number in free:
+        signal.signal(number, _interrupt)
+
+    def give_back() -> None:
+        for number in free:
+            signal.signal(number, signal.SIG_DFL)
+
+    config.add_cleanup(give_back)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """As Ctrl-C, which asyncio takes in its own way while it runs."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 # -- collection --------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -191,8 +191,18 @@ class Run:
 
     @property
     def tables(self) -> list[Table]:
-        """The outcome tables of what was recorded."""
-        return tables(self._judge.exchanges) if self._judge is not None else []
+        """The outcome tables of what was recorded; of each record by itself when several are judged together."""
+        places: dict[str, list[Exchange]] = {}
+        for x in self._judge.exchanges if self._judge is not None else ():
+            places.setdefault(x.place, []).append(x)
+        found = {place: made for place, exchanges in places.items() if (made := tables(exchanges))}
+        if len(found) < 2:
+            return [table for made in found.values() for table in made]
+        return [
+            replace(table, id=f"{table.id} {place}", title=f"{table.title}, {place or 'others'}")
+            for place, made in found.items()
+            for table in made
+        ]
 
     @property
     def too_thin(self) -> str:

@@ -175,6 +175,8 @@ def parse(text: str, where: str) -> list[Scenario]:
         else:
             if "body" in values:
                 values["body"] = {**(base.body or {}), **values["body"]}
+            if "column" not in values:  # a place in a table is handed down to those that say where they stand in it
+                values = {"table": "", "row": "", "column": "", **values}
             out.append(replace(base, name=name, **values))
     return out
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,13 +25,15 @@ _LIMIT = 50
 # Arrays longer than this are not searched for equal items: that takes the square of their length.
 _UNIQUE_LIMIT = 2_000
 
+# `additionalProperties` with a schema: a map of typed values, not a ban on more keys.
+_TYPED_REST = "additionalProperties with a schema"
 # Which rule a violated keyword belongs to; what is not listed is composition.
 _AREAS = {
     "core": ("type", "enum", "const", "anyOf", "$ref", "$dynamicRef", "properties"),
     "keys": ("required", "additionalProperties"),
     "object": (
         *("patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"),
-        "additionalProperties as a schema",
+        _TYPED_REST,
     ),
     "string": ("pattern", "format", "minLength", "maxLength"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -41,6 +42,8 @@ _AREAS = {
         *("contains", "minContains", "maxContains", "unevaluatedItems"),
     ),
 }
+# Anything else that restricts an instance is composition.
+_COMPOSING = frozenset({"allOf", "oneOf", "not", "if", "dependentRequired", "dependentSchemas"})
 _AREA_OF = {keyword: area for area, keywords in _AREAS.items() for keyword in keywords}
 _COMPOSITION = "composition"
 
@@ -53,7 +56,7 @@ _OWNERS = {
     "dependentSchemas": "dependentSchemas",
     "patternProperties": "patternProperties",
     "propertyNames": "propertyNames",
-    "additionalProperties": "additionalProperties",
+    "additionalProperties": _TYPED_REST,
     "prefixItems": "prefixItems",
 }
 
@@ -87,6 +90,36 @@ class Violated:
         return f"{self.keyword} at {self.path}: {self.message[:120]}"
 
 
+# Members whose values are schemas by name, and members that are no schemas.
+_SCHEMAS_BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+_DATA = frozenset({"enum", "const", "default", "examples", "required", "dependentRequired"})
+
+
+def areas_in(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The groups of every keyword that a schema uses and that restricts an instance."""
+    return frozenset(
+        area_of(keyword) for keyword in keywords_in(schema) if keyword in _AREA_OF or keyword in _COMPOSING
+    )
+
+
+def keywords_in(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Every keyword that a schema uses, anywhere in it."""
+    found: set[str] = set()
+    stack: list[Any] = [schema]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, list):
+            stack += part
+        elif isinstance(part, dict):
+            for keyword, value in part.items():
+                found.add(_TYPED_REST if keyword == "additionalProperties" and isinstance(value, dict) else keyword)
+                if keyword in _SCHEMAS_BY_NAME and isinstance(value, dict):
+                    stack += value.values()
+                elif keyword not in _DATA:
+                    stack.append(value)
+    return frozenset(found)
+
+
 # -- keywords that we check ourselves --------------------------------------------------
 
 
@@ -104,7 +137,7 @@ def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Itera
     """Exact in decimals, as it is written: 0.3 is a multiple of 0.1."""
     if isinstance(instance, bool) or not isinstance(instance, int | float):
         return
-    if not math.isfinite(instance) or _exact(instance) % _exact(step):
+    if (isinstance(instance, float) and not math.isfinite(instance)) or _exact(instance) % _exact(step):
         yield ValidationError(f"{instance!r} is not a multiple of {step!r}")
 
 
@@ -112,7 +145,7 @@ def _exact(number: int | float) -> Fraction:
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
-_Validator = jsonschema.validators.extend(
+_Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator, {"pattern": _pattern, "format": _format, "multipleOf": _multiple_of}
 )
 
@@ -203,13 +236,30 @@ def _named(error: ValidationError) -> Violated:
 
 def _keyword(error: ValidationError) -> str:
     """The keyword that an error is charged to."""
-    own = str(error.validator)
-    steps = iter(error.relative_schema_path)
-    for step in steps:
-        last = step == own and not any(True for _ in ())  # (own keywords end the path; see below)
-        owner = _OWNERS.get(str(step))
-        if owner and not (last and own == step):
-            return owner
-        if step in _NAMED:
-            next(steps, None)  # a name or a number, not a keyword
-    return own
+    path = [str(step) for step in error.relative_schema_path]
+    at = 0
+    while at < len(path):
+        if path[at] in _OWNERS and at < len(path) - 1:
+            return _OWNERS[path[at]]
+        at += 2 if path[at] in _NAMED else 1  # after these comes a name or a number
+    own = str(error.validator) if error.validator else (path[-1] if path else "false")
+    return _softer(error) if own in ("anyOf", "oneOf") else own
+
+
+def _softer(error: ValidationError) -> str:
+    """What a branch misses that keeps to the core; the keyword itself when there is no such branch."""
+    branches: dict[Any, list[str]] = {}
+    for inner in error.context or ():
+        branches.setdefault(inner.relative_schema_path[0], []).append(_keyword_below(inner))
+    soft = (found for found in branches.values() if all(area_of(keyword) != "core" for keyword in found))
+    return next(soft, [str(error.validator)])[0]
+
+
+def _keyword_below(error: ValidationError) -> str:
+    """The keyword of an error of a branch, whose path begins with the branch's number."""
+    path = error.relative_schema_path
+    number = path.popleft()
+    try:
+        return _keyword(error)
+    finally:
+        path.appendleft(number)

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import asking, keywords
 from .asking import Choice
-from .calls import calls
+from .calls import calls, legacy_call
 from .exchange import Exchange
 from .schema_check import violated
 from .verdict import Inconclusive, NotApplicable, Unsupported, show
@@ -121,16 +121,21 @@ def _constrained_text(x: Exchange) -> tuple[Any, str, Any]:
     declared = asking.tools(x)
     if not made:
         raise Inconclusive("no tool call")
-    if not isinstance(made[0].arguments, str) or made[0].name not in declared:
+    call = made[0]
+    tool = declared.get(call.name) if isinstance(call.name, str) else None
+    if tool is None or not isinstance(call.arguments, str):
         raise Inconclusive("the call has no arguments, or another name")
-    return declared[made[0].name].parameters or {}, made[0].arguments, made[0].finish
+    return tool.parameters or {}, call.arguments, call.finish
 
 
 def _refused(x: Exchange) -> tuple[Outcome, str] | None:
     """A clean refusal, or an answer that is no success at all."""
     if x.ok:
         return None
-    if x.status is not None and 400 <= x.status < 500 and isinstance(get(x.parsed.value, "error"), dict):
+    # (SGLang and old vLLM write the envelope flat; the rules for errors say what they think of that.)
+    flat = get(x.parsed.value, "object") == "error"
+    envelope = flat or isinstance(get(x.parsed.value, "error"), dict)
+    if x.status is not None and 400 <= x.status < 500 and envelope:
         return Outcome.REFUSED, x.refusal()[:120]
     return Outcome.UNCLEAR, x.refusal()[:120]
 
@@ -163,13 +168,14 @@ def choice_outcome(x: Exchange) -> tuple[Outcome, str]:
     if refused is not None:
         return refused
     try:
-        made = calls(x)
+        legacy = legacy_call(x) if asking.is_legacy(x) else None
+        made = [legacy] if legacy else calls(x)
         finish = x.outcomes[0].finish_reason
     except (Inconclusive, Unsupported, NotApplicable) as reason:
         return Outcome.UNCLEAR, str(reason)[:120]
     names = [c.name if isinstance(c.name, str) else "?" for c in made]
     text = f"{', '.join(dict.fromkeys(names)) or 'text'} · {show(finish, 20)}"
-    choice = asking.tool_choice(x)
+    choice = _asked_choice(x)
     if not x.valid:
         return Outcome.IGNORED, text
     if finish == "length" and not made:
@@ -179,6 +185,17 @@ def choice_outcome(x: Exchange) -> tuple[Outcome, str]:
     allowed = all(name in choice.names for name in names)
     missing = choice.forced and not made
     return (Outcome.HELD if allowed and not missing else Outcome.IGNORED), text
+
+
+def _asked_choice(x: Exchange) -> asking.ToolChoice:
+    """tool_choice, or what the deprecated function_call says."""
+    value = x.asked.get("function_call")
+    name = get(value, "name")
+    if not asking.is_legacy(x) or value is None:
+        return asking.tool_choice(x)
+    if isinstance(name, str):
+        return asking.ToolChoice(Choice.NAMED, frozenset({name}))
+    return asking.ToolChoice(Choice.NONE if value == "none" else Choice.AUTO, frozenset(asking.tools(x)))
 
 
 def _choice_table(rows: dict[str, dict[str, Exchange]]) -> Table:

@@ -20,6 +20,8 @@ from rich.text import Text
 from .exchange import Exchange
 from .failure import Excerpt, curl, excerpt, printable
 from .summary import Outcome, Summary
+from .tables import Outcome as Became
+from .tables import Table
 from .verdict import Status, Verdict, Violation
 from .wire.transcript import Transcript
 
@@ -28,6 +30,7 @@ ROWS = 16  # lines of arrival times in an excerpt
 TEXT = 400  # characters of one value
 CURL = 4000  # a longer curl line is left out: it would bury the failure
 REASONS = 10  # lines of reasons, unless verbose
+NAMED = 12  # ignored rows of an outcome table that its line names
 
 _MARGIN, _LABEL = 2, 10
 
@@ -242,6 +245,7 @@ def print_summary(
     *,
     verbose: bool = False,
     failures: bool = True,
+    tables: Sequence[Table] = (),
 ) -> None:
     """Print failures (unless they were shown already), warnings, what could not be judged, and the sentence."""
 
@@ -263,6 +267,8 @@ def print_summary(
         _reasons(say, [o for o in observable if o.status is status], status.value, left)
     say(summary.sentence, "bold red" if summary.exit else "bold")
     say(counts_line(summary, hidden=len(summary.outcomes) - len(observable)))
+    for table in tables:
+        say(table_line(table))
     if cost:
         say(cost_line(cost), "dim")
 
@@ -308,6 +314,25 @@ def counts_line(summary: Summary, hidden: int = 0) -> str:
     named += [f"{counts[s]} {s}" for s in ("error", "inconclusive", "unsupported", "not-applicable") if counts[s]]
     named += [f"{hidden} cannot be observed"] if hidden else []
     return ", ".join(named)
+
+
+def table_line(table: Table) -> str:
+    """An outcome table in one line."""
+    return f"{safe(table.title)}: {table_counts(table)}"
+
+
+def table_counts(table: Table) -> str:
+    """How many cells of an outcome table came to what, and which rows have one that was ignored."""
+    counts = table.counts()
+    always = (Became.HELD, Became.IGNORED)
+    order = (Became.HELD, Became.REFUSED, Became.UNCLEAR, Became.IGNORED)  # the names follow what was ignored
+    parts = [f"{counts[o]} {o.value}" for o in order if counts[o] or o in always]
+    ignored = [r for r in table.rows if any(c.outcome is Became.IGNORED for c in r.cells.values())]
+    names = list(dict.fromkeys(safe(r.labels[0] if r.labels else r.name) for r in ignored))
+    line = ", ".join(parts)
+    if names:
+        line += f": {', '.join(names[:NAMED])}"
+    return line + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def cost_line(cost: Mapping[str, float]) -> str:

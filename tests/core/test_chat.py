@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wireproof.exchange import Exchange
 from wireproof.wire.chat import Assembled
-from wireproof.wire.tools import AssembledCall, Oddity, ToolCallAssembler
+from wireproof.wire.tools import AssembledCall, ToolCallAssembler
 
 from .making import plain_of, stream_of
 from .test_strictjson import JSON
@@ -32,13 +32,9 @@ def put_together(*values: Any) -> Assembled:
 
 def calls(*deltas: Any) -> tuple[AssembledCall, ...]:
     assembler = ToolCallAssembler()
-    for number, fragments in enumerate(deltas):
-        assembler.feed(fragments, number)
+    for fragments in deltas:
+        assembler.feed(fragments)
     return assembler.calls()
-
-
-def oddities(*deltas: Any) -> list[tuple[Oddity, int]]:
-    return [o for call in calls(*deltas) for o in call.oddities]
 
 
 # -- chunks --------------------------------------------------------------------------
@@ -173,7 +169,7 @@ def test_arguments_cut_anywhere_are_the_same_call() -> None:
     for a, b in itertools.combinations(range(len(ARGUMENTS) + 1), 2):
         (found,) = calls([first], *([fragment(0, p)] for p in (ARGUMENTS[:a], ARGUMENTS[a:b], ARGUMENTS[b:])))
         assert (found.id, found.type, found.name, found.arguments) == ("call_1", "function", "f", whole.arguments)
-        assert found.oddities == () and found.fragments == 4
+        assert found.fragments == 4
 
 
 def test_parallel_calls_in_any_order() -> None:
@@ -186,54 +182,66 @@ def test_parallel_calls_in_any_order() -> None:
         [[start[0], start[1]], [rest[0][0], rest[1][0]], [rest[1][1], rest[0][1]]],
     )
     for deltas in orders:
-        assert [(c.index, c.id, c.name, c.arguments, c.oddities) for c in calls(*deltas)] == [
-            (0, "c0", "f0", "ab", ()),
-            (1, "c1", "f1", "xy", ()),
+        assert [(c.index, c.id, c.name, c.arguments) for c in calls(*deltas)] == [
+            (0, "c0", "f0", "ab"),
+            (1, "c1", "f1", "xy"),
         ]
 
 
+@given(st.lists(st.text(max_size=12), min_size=1, max_size=4), st.lists(st.integers(1, 3)), st.lists(st.integers(1, 4)))
+def test_no_grouping_of_the_stream_changes_a_call(texts: list[str], cuts: list[int], groups: list[int]) -> None:
+    """Protects split invariance: the same calls, however their arguments and their deltas are cut."""
+    whole = [fragment(i, text, f"f{i}", id=f"c{i}", type="function") for i, text in enumerate(texts)]
+    small: list[dict[str, Any]] = []
+    sizes = itertools.cycle(cuts or [1])
+    for i, text in enumerate(texts):
+        small.append(fragment(i, "", f"f{i}", id=f"c{i}", type="function"))
+        while text:
+            size = next(sizes)
+            small.append(fragment(i, text[:size]))
+            text = text[size:]
+    deltas, counts = [], itertools.cycle(groups or [1])
+    while small:
+        count = next(counts)
+        deltas.append(small[:count])
+        small = small[count:]
+    named = [(c.index, c.id, c.type, c.name, c.arguments) for c in calls(*deltas)]
+    assert named == [(c.index, c.id, c.type, c.name, c.arguments) for c in calls(whole)]
+
+
 @pytest.mark.parametrize("index", [None, "0", True, 0.0])
-def test_a_missing_index_is_remembered_and_the_call_kept(index: Any) -> None:
+def test_the_call_is_kept_without_an_index(index: Any) -> None:
     """Protects what a patient client reads: a new id starts a call, no id goes on with the last."""
     deltas = ([fragment(index, "{", "f", id="a")], [fragment(index, "}")], [fragment(index, "[]", "g", id="b")])
     assert [(c.index, c.id, c.name, c.arguments) for c in calls(*deltas)] == [
         (None, "a", "f", "{}"),
         (None, "b", "g", "[]"),
     ]
-    assert oddities(*deltas) == [(Oddity.NO_INDEX, n) for n in (0, 1, 2)]
 
 
-def test_one_index_for_two_calls_shows_as_a_changed_id() -> None:
-    """Protects the finding: clients glue the arguments of both together."""
+def test_one_index_for_two_calls_is_one_call() -> None:
+    """Protects what clients see of it: the arguments of both, glued together. The name is the first one's."""
     (call,) = calls([fragment(0, "{}", "f", id="a")], [fragment(0, "{}", "g", id="b")])
-    assert (call.name, call.arguments) == ("fg", "{}{}")
-    assert call.oddities == ((Oddity.ID_CHANGED, 1), (Oddity.NAME_REPEATED, 1))
+    assert (call.id, call.name, call.arguments) == ("a", "f", "{}{}")
 
 
-@pytest.mark.parametrize(
-    ("deltas", "expected"),
-    [
-        (([fragment(0, "", "f", id="a")], [fragment(0, "{}", id="a")]), [(Oddity.ID_REPEATED, 1)]),
-        (([fragment(0, "", "f", id="a")], [fragment(0, "{}", "f")]), [(Oddity.NAME_REPEATED, 1)]),
-        (([fragment(0, "", "f", id="a")], [fragment(0, "{}", "", id="")]), []),
-        (([fragment(1, "{}", "f", id="a")],), [(Oddity.INDEX_GAP, 0)]),
-        (([fragment(0, {"a": 1}, "f", id="a")],), [(Oddity.ARGUMENTS_TYPE, 0)]),
-        (([{"index": 0, "id": "a"}],), [(Oddity.NO_FUNCTION, 0)]),
-        (([{"index": 0, "id": "a", "function": None}],), [(Oddity.NO_FUNCTION, 0)]),
-        ((None, []), []),
-    ],
-)
-def test_what_is_odd_is_remembered_with_its_part(deltas: tuple[Any, ...], expected: list[tuple[Oddity, int]]) -> None:
-    """Protects the rules about fragments: each oddity by its name and at its place."""
-    assert oddities(*deltas) == expected
+def test_an_object_outside_a_list_is_a_fragment() -> None:
+    """Protects the call of a server that forgot the array: one rule says so, the others see the call."""
+    (call,) = calls(fragment(0, "{", "f", id="a"), fragment(0, "}"))
+    assert (call.name, call.arguments) == ("f", "{}")
 
 
-def test_what_is_no_fragment_is_remembered_on_the_assembler() -> None:
-    """Protects oddities that belong to no call."""
-    assembler = ToolCallAssembler()
-    assembler.feed({"index": 0}, 3)
-    assembler.feed(["x"], 4)
-    assert assembler.oddities == [(Oddity.NOT_A_LIST, 3), (Oddity.NOT_AN_OBJECT, 4)] and assembler.calls() == ()
+@pytest.mark.parametrize("junk", [None, 7, "x", ["x"], [None], [[]]])
+def test_what_is_no_fragment_is_no_call(junk: Any) -> None:
+    """Protects against calls made of nothing."""
+    assert calls(junk) == ()
+
+
+@pytest.mark.parametrize("function", [None, 7, [], {"name": 7, "arguments": {"a": 1}}])
+def test_what_is_no_text_adds_nothing(function: Any) -> None:
+    """Protects names and arguments from anything but strings."""
+    (call,) = calls([{"index": 0, "id": "a", "function": function}], [fragment(0, "{}", "f")])
+    assert (call.id, call.name, call.arguments, call.fragments) == ("a", "f", "{}", 2)
 
 
 def test_a_repeated_name_is_not_doubled() -> None:

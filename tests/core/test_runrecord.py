@@ -10,6 +10,7 @@ import pytest
 
 from wireproof.rules import MUST, Rule, contract
 from wireproof.runrecord import SCHEMA, RecordError, Writer, parse, read, validate
+from wireproof.tables import Cell, Outcome, Row, Table
 from wireproof.verdict import Status, Verdict, Violation
 
 from .making import stream_of
@@ -29,6 +30,18 @@ VERDICTS = (
     Verdict("done.x", "a", Status.FAIL, (Violation("[DONE]", "\u2028 \U0001f600", "t1", (3, 9)),), "", 3, 1),
     Verdict("done.x", "b", Status.FAIL, (Violation("x", "y"),), failed=1),
     Verdict("done.x", "", Status.NOT_APPLICABLE, reason="nothing was recorded"),
+)
+TABLE = Table(
+    "keywords",
+    "JSON Schema keywords",
+    "held: the answer is valid.",
+    ("keyword", "type"),
+    ("plain", "stream"),
+    (
+        Row("a", ("pattern", "string"), {"plain": Cell(Outcome.HELD, "\ud800 \u2028", "t1")}),
+        Row("b", ("not", "any"), {w: Cell(o, w, "t1") for w, o in zip(("plain", "stream"), Outcome, strict=False)}),
+        Row("c", (), {}),
+    ),
 )
 COST = {"requests": 1, "prompt_tokens": 2, "completion_tokens": 3, "seconds": 0.5}
 
@@ -66,6 +79,42 @@ def test_round_trip(tmp_path: Path) -> None:
     assert record.rules["done.x"]["faults"] == ["done.missing"]
     assert (record.engine, record.label, record.crashed) == (("vllm", "0.12.0"), "vllm 0.12.0", False)
     assert record.end and record.end["exit"] == 1 and record.end["cost"] == COST
+
+
+@pytest.mark.parametrize("table", [TABLE, Table("empty", "", "", (), (), ())], ids=["full", "empty"])
+def test_tables_round_trip(tmp_path: Path, table: Table) -> None:
+    """Protects the keyword table of a report: it is what the run saw, with the counts in the record too."""
+    path = tmp_path / "run.jsonl"
+    with Writer(path, HEADER) as writer:
+        writer.table(table)
+        writer.end({}, COST, 0)
+    assert read(path).tables == (table,)
+    line = json.loads(path.read_text(encoding="utf-8").splitlines()[1])
+    assert line["counts"] == table.counts() and set(line["counts"]) == {"held", "refused", "ignored", "unclear"}
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"rows": None}, "line 2: .*rows"),
+        ({"columns": "plain"}, "line 2: .*columns"),
+        ({"rows": [{"name": "a", "labels": []}]}, "line 2: .*cells"),
+        ({"rows": [{"name": "a", "labels": [], "cells": {"plain": {"outcome": "kept"}}}]}, "line 2: .*plain"),
+        (
+            {"rows": [{"name": "a", "labels": [], "cells": {"p": {"outcome": "kept", "text": "", "transcript": ""}}}]},
+            "line 2: .*kept",
+        ),
+        ({"counts": {"held": -1}}, "line 2: .*held"),
+    ],
+)
+def test_the_schema_refuses_a_broken_table(tmp_path: Path, members: dict[str, Any], message: str) -> None:
+    """Protects reports from a table that they would misread."""
+    path = tmp_path / "run.jsonl"
+    with Writer(path, HEADER) as writer:
+        writer.table(TABLE)
+    found = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    with pytest.raises(RecordError, match=message):
+        parse(changed(found, 2, **members))
 
 
 def test_the_file_is_ascii_and_a_line_each(tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ BENIGN = """
     usage_null_elsewhere first_choices_empty error_null_each n2_in_order n2_same_chunk obfuscation
     delta_ext_str_reasoning delta_ext_number delta_ext_bool
     tool_finish_stop tool_good tool_empty_list_content tool_calls_null tool_id_null_later tool_id_empty_later
-    par_sequential par_interleaved par_same_chunk lp_content_null
-    ns_good ns_ctype_charset ns_tool_good ns_tool_empty_list
+    tool_args_null_first tool_args_missing_first tool_no_args_at_all
+    par_sequential par_interleaved par_same_chunk lp_content_null lp_repeat_cumulative
+    ns_good ns_ctype_charset ns_tool_good ns_tool_empty_list ns_tool_args_empty
 """.split()  # noqa: SIM905
 
 

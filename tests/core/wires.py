@@ -37,7 +37,9 @@ class Wire:
             out["n"] = 2
         if b'"tool_calls"' in self.body:
             out["tools"] = _TOOLS
-        if b'"logprobs": {' in self.body or b'"logprobs":{' in self.body:
+        if "malformed" in self.name:
+            out["tool_choice"] = "required"  # of a free call it would be the model's fault
+        if b'"logprob": ' in self.body or b'"logprob":' in self.body:
             out["logprobs"] = True
         return out
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -149,6 +151,42 @@ def test_workers_of_xdist_are_refused(tmp_path: Path) -> None:
     done = run_pytest("--target=http://127.0.0.1:1/v1", "--many=2", cwd=tmp_path)
     assert done.code == 4
     assert "leave -n out" in done.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_session_that_is_told_to_end_leaves_its_report_and_nothing_else(
+    url: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Protects /tmp: the record lies there while only a report was asked for."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    words = (
+        f"--target={url}",
+        "--wireproof-html=r.html",
+        "--wireproof-samples=50",
+        "--wireproof-suite=usage",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    )
+    env = environment(PYTHONPATH=str(ROOT / "src"), TMPDIR=str(scratch))
+    installed = "wireproof.plugin" in {e.value for e in entry_points(group="pytest11")}
+    command = [sys.executable, "-m", "pytest", *(() if installed else PLUGIN), *words]
+    run = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        for _ in range(400):
+            if any(b'"kind":"transcript"' in path.read_bytes() for path in scratch.glob("*/run.jsonl")):
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                run.wait(0.05)
+        run.send_signal(number)
+        out, _ = run.communicate(timeout=30)
+    finally:
+        run.kill()
+    assert run.returncode == 3, out
+    assert "Traceback" not in out
+    assert list(scratch.iterdir()) == []
+    assert "interrupted" in tmp_path.joinpath("r.html").read_text(encoding="utf-8")
 
 
 def test_filters_that_leave_nothing_are_no_success(url: str, tmp_path: Path) -> None:

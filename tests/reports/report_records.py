@@ -199,7 +199,8 @@ def record(
         *transcripts,
     ]
     levels = {r["id"]: r["level"] for r in filled}
-    for line in (header, end, *filled, *(verdict_json(v, levels[v.rule]) for v in found)):
+    lines: list[Mapping[str, Any]] = [header, end, *filled, *(verdict_json(v, levels[v.rule]) for v in found)]
+    for line in lines:
         validate(line)
     for t in kept:
         validate({"kind": "transcript", **to_json(t)})

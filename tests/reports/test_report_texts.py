@@ -15,11 +15,12 @@ from rich.console import Console
 from wireproof import terminal
 from wireproof.failure import excerpt
 from wireproof.reports import junit, markdown, matrix
+from wireproof.runrecord import RunRecord
 from wireproof.summary import summarize
 from wireproof.verdict import Status, Verdict, Violation
 
 
-def printed(made, *, verbose=False, width=100, level="must"):
+def printed(made: RunRecord, *, verbose: bool = False, width: int = 100, level: str = "must") -> str:
     out = io.StringIO()
     levels = {name: r["level"] for name, r in made.rules.items()}
     console = Console(file=out, width=width)
@@ -40,16 +41,16 @@ def printed(made, *, verbose=False, width=100, level="must"):
         ("exact", ["zeta", "alpha"], ["zeta", "alpha"]),
     ],
 )
-def test_columns_are_ordered_as_the_engine_counts(order, given, wanted):
+def test_columns_are_ordered_as_the_engine_counts(order: str, given: list[str], wanted: list[str]) -> None:
     records = [record(v, order=order) for v in given]
     assert [c.record.engine[1] for c in matrix.columns(records)] == wanted
 
 
-def test_columns_of_one_version_have_different_labels():
+def test_columns_of_one_version_have_different_labels() -> None:
     assert [c.label for c in matrix.columns([record(), record()])] == ["vllm 0.11.2", "vllm 0.11.2 (2)"]
 
 
-def test_matrix_json_has_a_cell_for_each_rule_and_column():
+def test_matrix_json_has_a_cell_for_each_rule_and_column() -> None:
     made = matrix.matrix_json([record("0.11.2", fixed=["done.marker.once-and-last"]), record("0.9.2")])
     assert made["schema"] == "wireproof/matrix/1"
     assert [c["label"] for c in made["columns"]] == ["vllm 0.9.2", "vllm 0.11.2"]
@@ -62,7 +63,7 @@ def test_matrix_json_has_a_cell_for_each_rule_and_column():
     json.dumps(made)
 
 
-def test_a_rule_that_a_run_did_not_reach_is_not_judged():
+def test_a_rule_that_a_run_did_not_reach_is_not_judged() -> None:
     made = record(crashed=True)
     short = type(made)(made.header, made.rules, made.transcripts, made.verdicts[:3], None)
     cells = {r["rule"]: r["cells"][0]["status"] for r in matrix.matrix_json([short])["rows"]}
@@ -72,7 +73,7 @@ def test_a_rule_that_a_run_did_not_reach_is_not_judged():
 # -- markdown -----------------------------------------------------------------
 
 
-def test_markdown_has_sentence_counts_and_failures():
+def test_markdown_has_sentence_counts_and_failures() -> None:
     text = markdown.render([record()])
     assert "The target breaks 2 MUST and 1 SHOULD rules of 7 judged" in text
     assert "4 pass, 2 fail, 1 warning, 1 error, 1 inconclusive, 1 unsupported, 1 not-applicable" in text
@@ -80,14 +81,14 @@ def test_markdown_has_sentence_counts_and_failures():
     assert "fails 1 of 5 samples" in text and "212 requests" in text
 
 
-def test_markdown_of_several_records_says_what_differs():
+def test_markdown_of_several_records_says_what_differs() -> None:
     text = markdown.render([record("0.11.2", fixed=["done.marker.once-and-last"]), record("0.9.2")])
     differs = text.split("### What differs")[1]
     assert "| <code>done.marker.once-and-last</code> | MUST | F fail | P pass |" in differs
     assert "10 of 11 rules have the same outcome" in differs
 
 
-def test_markdown_takes_no_markup_from_the_target():
+def test_markdown_takes_no_markup_from_the_target() -> None:
     text = markdown.render([hostile()])
     assert "This run crashed" in text
     rest = re.sub(r"</?code>", "", text)
@@ -100,43 +101,44 @@ def test_markdown_takes_no_markup_from_the_target():
 # -- junit --------------------------------------------------------------------
 
 
-def test_junit_counts_what_it_holds():
+def test_junit_counts_what_it_holds() -> None:
     root = ET.fromstring(junit.render(record()).split("\n", 1)[1])
     assert {k: root.get(k) for k in ("tests", "failures", "errors", "skipped")} == {
         "tests": "12", "failures": "2", "errors": "1", "skipped": "4",
     }  # fmt: skip
     for suite in root:
-        assert int(suite.get("tests")) == len(suite.findall("testcase"))
+        assert int(suite.get("tests", "")) == len(suite.findall("testcase"))
     assert len({suite.get("name") for suite in root}) == len(root) == 8
 
 
-def test_junit_says_the_same_as_the_terminal():
+def test_junit_says_the_same_as_the_terminal() -> None:
     made = record()
     root = ET.fromstring(junit.render(made).split("\n", 1)[1])
     found = root.find(".//testcase[@name='tools.fragment.index-present']/failure")
-    assert found.get("type") == "MUST" and found.get("message").startswith("expected an integer")
-    assert found.text.strip() in printed(made)
+    assert found is not None and found.get("type") == "MUST"
+    assert found.get("message", "").startswith("expected an integer")
+    assert found.text and found.text.strip() in printed(made)
 
 
-def test_a_warning_passes_in_junit_unless_the_level_is_should():
+def test_a_warning_passes_in_junit_unless_the_level_is_should() -> None:
     path = ".//testcase[@name='chunk.finish.delta-empty']"
-    case = ET.fromstring(junit.render(record()).split("\n", 1)[1]).find(path)
-    assert case.find("failure") is None and "warning" in case.find("system-out").text
-    case = ET.fromstring(junit.render(record(), level="should").split("\n", 1)[1]).find(path)
-    assert case.find("failure") is not None
+    root = ET.fromstring(junit.render(record()).split("\n", 1)[1])
+    assert root.find(f"{path}/failure") is None and "warning" in (root.findtext(f"{path}/system-out") or "")
+    root = ET.fromstring(junit.render(record(), level="should").split("\n", 1)[1])
+    assert root.find(f"{path}/failure") is not None
 
 
-def test_junit_of_a_hostile_and_crashed_run_is_still_xml():
+def test_junit_of_a_hostile_and_crashed_run_is_still_xml() -> None:
     text = junit.render(hostile())
     root = ET.fromstring(text.split("\n", 1)[1])
-    assert root.find("testsuite/testcase/error").get("type") == "crashed"
+    assert next(e.get("type") for e in root.iterfind("testsuite/testcase/error")) == "crashed"
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff\u202e]", text)
 
 
 # -- terminal -----------------------------------------------------------------
 
 
-def test_terminal_shows_every_failure_in_full_and_the_sentence_last():
+def test_terminal_shows_every_failure_in_full_and_the_sentence_last() -> None:
     text = printed(record())
     assert text.count("FAIL  ") == 2 and text.count("WARN  ") == 1
     for wanted in (
@@ -154,19 +156,19 @@ def test_terminal_shows_every_failure_in_full_and_the_sentence_last():
     assert last[1].startswith("4 pass, 2 fail, 1 warning") and last[2].startswith("212 requests")
 
 
-def test_the_curl_line_stays_one_line_in_any_width():
+def test_the_curl_line_stays_one_line_in_any_width() -> None:
     lines = [x for x in printed(record(), width=40).splitlines() if "curl -isN" in x]
     assert lines and all(x.endswith("'") and "It" in x for x in lines)
 
 
-def test_success_is_quiet():
+def test_success_is_quiet() -> None:
     made = record()
     passing = tuple(Verdict(name, "chat", Status.PASS) for name, r in made.rules.items() if r["checked"])
     text = printed(type(made)(made.header, made.rules, {}, passing, made.end))
     assert len(text.splitlines()) == 3 and "keeps all 11 rules" in text
 
 
-def test_reasons_are_grouped_and_capped():
+def test_reasons_are_grouped_and_capped() -> None:
     made = record()
     many = [Verdict(f"x.rule.n{n}", "c", Status.INCONCLUSIVE, reason=f"reason {n // 2}") for n in range(60)]
     big = type(made)(made.header, {}, {}, (Verdict("a.b", "c", Status.PASS), *many), made.end)
@@ -175,7 +177,7 @@ def test_reasons_are_grouped_and_capped():
     assert "reason 29" in long and "more reasons" not in long
 
 
-def test_more_than_three_cases_are_counted():
+def test_more_than_three_cases_are_counted() -> None:
     made = record()
     violation = made.verdicts[2].violations
     name = "tools.fragment.index-present"
@@ -186,7 +188,7 @@ def test_more_than_three_cases_are_counted():
 
 
 @pytest.mark.parametrize("width", [20, 40, 100, 400])
-def test_terminal_obeys_nothing_that_the_target_says(width):
+def test_terminal_obeys_nothing_that_the_target_says(width: int) -> None:
     made = hostile()
     text = printed(made, width=width)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]", text)
@@ -195,13 +197,14 @@ def test_terminal_obeys_nothing_that_the_target_says(width):
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\nb", "\u200e", "\ufffe", "\x1b]0;x\x07", "\U000e0041", HOSTILE])
-def test_safe_is_one_line_of_plain_characters(text):
+def test_safe_is_one_line_of_plain_characters(text: str) -> None:
     assert not re.search("[\x00-\x1f\x7f-\x9f\u200e\u202e\ufffe\ud800-\udfff\U000e0041]", terminal.safe(text))
 
 
-def test_a_dribble_of_bytes_is_put_together():
+def test_a_dribble_of_bytes_is_put_together() -> None:
     t = transcript("d", "s", [bytes([b]) for b in b"data: 0123456789\n\n" * 30])
     found = excerpt(Violation("x", "y", "d", (100, 140)), {"d": t})
+    assert found is not None
     rows = terminal.rows(found)
     assert len(rows) <= terminal.ROWS and " to " in rows[0].time
     assert "".join(x for r in rows for x, marked in r.parts if marked).replace("\\n\n", "\n") == t.raw.decode()[100:140]

@@ -151,7 +151,7 @@ def assemble(chunks: Iterable[Chunk]) -> Assembled:
             parts.append(part)
             state = opened.setdefault(index, _Open())
             state.parts.append(part)
-            state.tools.feed(part.delta.get("tool_calls"), len(state.parts) - 1)
+            state.tools.feed(part.delta.get("tool_calls"))
     choices = tuple(
         Choice(
             index=index,

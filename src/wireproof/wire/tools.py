@@ -1,121 +1,78 @@
 """Tool calls put together from their streamed fragments.
 
-Fragments are keyed by their integer `index`, as the OpenAPI file has it. A fragment
-that has none is attached to the call before it, as a patient client would, and the
-oddity is remembered; nothing raises.
+Fragments are keyed by their integer `index`, as the OpenAPI file has it. A fragment that has none is attached to
+the call before it, as a patient client would. Nothing raises; what was odd about a fragment is for the rules,
+which look at the fragments themselves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from .strictjson import is_int
 
 
-class Oddity(StrEnum):
-    """What was odd about a fragment."""
-
-    NOT_A_LIST = "tool_calls is not a list"
-    NOT_AN_OBJECT = "a fragment is not an object"
-    NO_INDEX = "a fragment has no integer index"
-    ID_REPEATED = "the id came again"
-    ID_CHANGED = "the id changed"
-    NAME_REPEATED = "the name came again"
-    NO_FUNCTION = "a fragment's function is not an object"
-    ARGUMENTS_TYPE = "arguments is not a string"
-    INDEX_GAP = "the first index is not the next one"
-
-
 @dataclass(frozen=True, slots=True)
 class AssembledCall:
-    """One call: what its fragments say together."""
+    """One call: what its fragments say together. `index` is None when no fragment had an integer index."""
 
-    index: Any
+    index: int | None
     id: Any
     type: Any
     name: str
     arguments: str
     fragments: int
-    oddities: tuple[tuple[Oddity, int], ...] = ()  # (what, number of the part)
 
 
 @dataclass
 class _Open:
-    index: Any
+    index: int | None
     id: Any = None
     type: Any = None
     names: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
     fragments: int = 0
-    oddities: list[tuple[Oddity, int]] = field(default_factory=list)
 
 
 class ToolCallAssembler:
     """Feed the `tool_calls` value of each delta of one choice; read `calls()` at the end."""
 
     def __init__(self) -> None:
-        self._open: dict[Any, _Open] = {}
+        self._open: dict[int | str, _Open] = {}
         self._last: _Open | None = None
-        self.oddities: list[tuple[Oddity, int]] = []
 
-    def feed(self, fragments: Any, part: int = 0) -> None:
-        """Take one delta's `tool_calls` (None when it has none)."""
-        if fragments is None:
-            return
-        if not isinstance(fragments, list):
-            self.oddities.append((Oddity.NOT_A_LIST, part))
-            return
-        for fragment in fragments:
-            self._feed_one(fragment, part)
+    def feed(self, fragments: Any) -> None:
+        """Take one delta's `tool_calls` (None when it has none). An object outside a list is one fragment."""
+        for fragment in fragments if isinstance(fragments, list) else [fragments]:
+            if isinstance(fragment, dict):
+                self._feed_one(fragment)
 
-    def _feed_one(self, fragment: Any, part: int) -> None:
-        if not isinstance(fragment, dict):
-            self.oddities.append((Oddity.NOT_AN_OBJECT, part))
-            return
-        call = self._call_for(fragment, part)
+    def _feed_one(self, fragment: dict[str, Any]) -> None:
+        call = self._call_for(fragment)
         call.fragments += 1
-        call_id = fragment.get("id")
-        if call_id:
-            if call.id is None:
-                call.id = call_id
-            else:
-                same = call_id == call.id
-                call.oddities.append((Oddity.ID_REPEATED if same else Oddity.ID_CHANGED, part))
-        if fragment.get("type") and call.type is None:
-            call.type = fragment["type"]
+        foreign = bool(call.id and fragment.get("id") and fragment["id"] != call.id)
+        call.id = call.id or fragment.get("id") or None
+        call.type = call.type or fragment.get("type") or None
         function = fragment.get("function")
         if not isinstance(function, dict):
-            call.oddities.append((Oddity.NO_FUNCTION, part))
             return
         name, arguments = function.get("name"), function.get("arguments")
-        if isinstance(name, str) and name:
-            if call.names:
-                call.oddities.append((Oddity.NAME_REPEATED, part))
+        if isinstance(name, str) and name and not foreign:
             call.names.append(name)
         if isinstance(arguments, str):
             call.arguments.append(arguments)
-        elif arguments is not None:
-            call.oddities.append((Oddity.ARGUMENTS_TYPE, part))
 
-    def _call_for(self, fragment: dict[str, Any], part: int) -> _Open:
+    def _call_for(self, fragment: dict[str, Any]) -> _Open:
         index = fragment.get("index")
         if is_int(index):
-            if index not in self._open:
-                self._open[index] = _Open(index)
-                if index != len(self._open) - 1:
-                    self._open[index].oddities.append((Oddity.INDEX_GAP, part))
-            self._last = self._open[index]
+            self._last = self._open.setdefault(index, _Open(index))
         elif self._last is None or (fragment.get("id") and self._last.id not in (None, fragment["id"])):
-            key = f"missing-{len(self._open)}"
-            self._last = self._open[key] = _Open(None, oddities=[(Oddity.NO_INDEX, part)])
-        else:
-            self._last.oddities.append((Oddity.NO_INDEX, part))
+            self._last = self._open[f"missing-{len(self._open)}"] = _Open(None)
         return self._last
 
     def calls(self) -> tuple[AssembledCall, ...]:
-        """The calls so far, in order of first appearance."""
+        """The calls so far, in order of first appearance. A name that came again, or with another id, does not count."""
         return tuple(
             AssembledCall(
                 index=call.index,
@@ -124,7 +81,6 @@ class ToolCallAssembler:
                 name="".join(dict.fromkeys(call.names)),
                 arguments="".join(call.arguments),
                 fragments=call.fragments,
-                oddities=tuple(call.oddities),
             )
             for call in self._open.values()
         )

@@ -1,0 +1,1 @@
+"""logprobs: present when asked for and only then, well formed, sane, and about the text that was sent."""

@@ -1,0 +1,1 @@
+"""Several tool calls in one answer: possible, told apart, and switched off."""

@@ -1,0 +1,80 @@
+"""Several calls in one stream: each has an index of its own, one comes after the other."""
+
+from __future__ import annotations
+
+from wireproof.calls import fragments, streamed_calls
+from wireproof.evidence import is_stream
+from wireproof.exchange import Exchange
+from wireproof.rules import MUST, SHOULD, Each, client, rule
+from wireproof.verdict import require
+from wireproof.wire.strictjson import get, is_int
+
+CALLS = Each(
+    "every chat stream with tool calls that have an index",
+    lambda x: is_stream(x) and bool(streamed_calls(x)),
+    ("parallel-stream", "tool-two-calls-stream", "tools-required-n2-stream"),
+)
+
+
+@rule(
+    "parallel.index.distinct",
+    MUST,
+    on=CALLS,
+    book="PARALLEL-004",
+    source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
+    evidence=("par_same_index",),
+)
+def test_index_distinct(x: Exchange) -> None:
+    """Different calls of a choice have different indexes: an index has one id.
+
+    openai-python, openai-node, LlamaIndex and pydantic-ai join what has one index: one call "c0c1" of a function
+    "fg" with two JSON texts in a row.
+    """
+    for call in streamed_calls(x):
+        first = ""
+        for f in call:
+            found = get(f.value, "id")
+            given = found if isinstance(found, str) else ""
+            require(not first or given in ("", first), f"another index than {f.index}", got=f"id {given}", at=f.part)
+            first = first or given
+
+
+# Two rules that the rule book has as MUST. LlamaIndex and instructor measurably lose calls; no document forbids
+# either form, and all other clients read them.
+@rule(
+    "parallel.calls.sequential",
+    SHOULD,
+    on=CALLS,
+    book="PARALLEL-005",
+    source=client("llama-index", "update_tool_calls"),
+    evidence=("par_interleaved", "par_sequential"),
+)
+def test_calls_sequential(x: Exchange) -> None:
+    """Calls come one after the other: once the next has begun, a call gets no more fragments.
+
+    LlamaIndex begins a new call whenever the index changes, and makes four broken ones of two.
+    """
+    current: dict[object, int] = {}
+    for f in fragments(x):
+        if f.index is None or not is_int(f.part.index):
+            continue
+        back = not f.first and f.index != current.get(f.part.index)
+        require(not back, f"no more of call {f.index} once another has begun", got="a fragment", at=f.part)
+        current[f.part.index] = f.index
+
+
+@rule(
+    "parallel.chunk.one-entry",
+    SHOULD,
+    on=CALLS,
+    book="PARALLEL-006",
+    source=client("llama-index", "update_tool_calls"),
+    evidence=("par_same_chunk",),
+)
+def test_chunk_one_entry(x: Exchange) -> None:
+    """A delta has one tool call at most.
+
+    LlamaIndex reads tool_calls[0] only: the second call is lost.
+    """
+    for f in fragments(x):
+        require(f.place == 0, "one entry in tool_calls", got="a second one", at=f.part)

@@ -1,0 +1,1 @@
+"""Structured output: response_format, the guarantee of strict, and what must be refused."""

@@ -1,0 +1,170 @@
+"""Which formats and schemas are accepted. A server that has no schemas at all says so, and is not judged by these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wireproof.exchange import Exchange
+from wireproof.judge import Take
+from wireproof.rules import MAY, MUST, SHOULD, client, each_of, observed, of, openapi, rule
+from wireproof.verdict import require
+from wireproof.wire import strictjson
+
+_GUIDE = "https://platform.openai.com/docs/guides/structured-outputs"
+# Answers that speak of load or of keys and not of the request.
+_BUSY_OR_LOCKED = frozenset({401, 403, 408, 429, 503})
+
+
+def _accepted(simple: Exchange, *others: Exchange) -> None:
+    """200 for the others, where a simple strict schema has it; else what the refusal of that one says."""
+    if not simple.ok:
+        raise simple.refused()
+    for x in others:
+        if x.status in _BUSY_OR_LOCKED:
+            raise x.refused()
+        got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
+        served = x.status is not None and 200 <= x.status < 300
+        require(served, "200, as for a simple strict schema", got=got, owner=x)
+
+
+def _nothing_worse(x: Exchange, expected: str) -> None:
+    """200 or a 4xx, never an error of the server's or silence."""
+    if x.status in _BUSY_OR_LOCKED:
+        raise x.refused()
+    got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
+    require(x.status is not None and (200 <= x.status < 300 or 400 <= x.status < 500), expected, got=got)
+
+
+@rule(
+    "schema.format.accepted",
+    MUST,
+    on=of("plain-pinned", "schema-sdk", "schema-sdk-stream"),
+    book="SCHEMA-001",
+    source=openapi("ResponseFormatJsonSchema"),
+)
+def test_format_accepted(simple: Exchange, plain: Exchange, stream: Exchange) -> None:
+    """A json_schema format as SDKs make it is accepted: name, description, strict, titles, $defs, null unions.
+
+    openai `.parse()`, LangChain's with_structured_output and LlamaIndex send exactly this.
+    """
+    _accepted(simple, plain, stream)
+
+
+@rule(
+    "schema.strict.false-or-null-accepted",
+    MUST,
+    on=of("plain-pinned", "schema-loose", "schema-null", "schema-absent"),
+    book="SCHEMA-012",
+    source=openapi("ResponseFormatJsonSchema.json_schema.strict: nullable, default false"),
+)
+def test_strict_false_or_null(simple: Exchange, false: Exchange, null: Exchange, absent: Exchange) -> None:
+    """A schema with strict false, null or absent is accepted.
+
+    LlamaIndex and LangChain send these forms; what they get is best effort, and is not judged.
+    """
+    _accepted(simple, false, null, absent)
+
+
+@rule(
+    "schema.recursive.supported",
+    SHOULD,
+    on=of("plain-pinned", "schema-recursive"),
+    book="SCHEMA-016",
+    source=observed("structured outputs: recursive schemas are supported", _GUIDE),
+)
+def test_recursive_supported(simple: Exchange, recursive: Exchange) -> None:
+    """A schema that refers to itself is accepted.
+
+    Trees, comment threads and user interfaces are such schemas.
+    """
+    _accepted(simple, recursive)
+
+
+@rule(
+    "schema.large.accepted",
+    SHOULD,
+    on=of("schema-large"),
+    book="SCHEMA-023",
+    source=observed("structured outputs: 1000 enum values, 10 levels", _GUIDE),
+)
+def test_large_accepted(take: Take) -> None:
+    """A schema with 1000 enum values, and one that nests 10 levels deep, are accepted.
+
+    A schema that works at OpenAI must work here: lists of products or places are such enums.
+    """
+    _accepted(take["small"], take["first"], take["deep"])
+
+
+@rule(
+    "schema.openai-subset.refused-or-enforced",
+    MAY,
+    on=each_of("schema-root-array", "schema-root-anyof", "schema-open"),
+    book="SCHEMA-022",
+    source=observed("structured outputs: supported schemas", _GUIDE),
+)
+def test_subset_refused_or_enforced(x: Exchange) -> None:
+    """A strict schema outside of OpenAI's subset is refused with a 4xx or served, never met with a server error.
+
+    OpenAI refuses it; engines usually do more, and what they accept is held to the schema by other rules.
+    """
+    _nothing_worse(x, "200 or a 4xx")
+
+
+def _object_in(x: Exchange) -> Any:
+    content = x.outcomes[0].content
+    value = strictjson.parse(content).value if isinstance(content, str) else None
+    return value if isinstance(value, dict) else None
+
+
+@rule(
+    "schema.text.same-as-absent",
+    MUST,
+    on=of("plain-greedy", "format-text", "format-null"),
+    book="SCHEMA-005",
+    source=openapi("ResponseFormatText"),
+)
+def test_text_same_as_absent(absent: Exchange, text: Exchange, null: Exchange) -> None:
+    """response_format {"type": "text"} and null are accepted, and are free text, as without the member.
+
+    SDKs send the default aloud.
+    """
+    if not absent.ok:
+        raise absent.refused()
+    for x in (text, null):
+        if x.status in _BUSY_OR_LOCKED:
+            raise x.refused()
+        served = x.status is not None and 200 <= x.status < 300
+        require(served, "200, as without response_format", got=x.refusal(), owner=x)
+        if _object_in(absent) is None:
+            require(_object_in(x) is None, "free text", got=x.outcomes[0].content, owner=x)
+
+
+@rule(
+    "schema.object.without-word-json",
+    MAY,
+    on=each_of("format-object-unasked"),
+    book="SCHEMA-029",
+    source=observed("'messages' must contain the word 'json'", "https://github.com/mem0ai/mem0/issues/3008"),
+)
+def test_object_without_word(x: Exchange) -> None:
+    """json_object without the word JSON in the messages is served or refused with a 4xx.
+
+    OpenAI refuses it, because models then print blanks without end; engines serve it.
+    """
+    _nothing_worse(x, "200 or a 4xx")
+
+
+@rule(
+    "schema.logprobs.together",
+    SHOULD,
+    on=of("plain-pinned", "plain-logprobs", "schema-logprobs"),
+    source=client("openai-python", "chat.completions.parse(logprobs=True)"),
+)
+def test_logprobs_together(simple: Exchange, scored: Exchange, both: Exchange) -> None:
+    """A strict schema and logprobs may be asked for together.
+
+    Confidence of extracted values is read from the entries; that they are there is judged by the rules for logprobs.
+    """
+    if not scored.ok:
+        raise scored.refused()
+    _accepted(simple, both)

@@ -1,0 +1,275 @@
+"""What strict and json_object promise about a plain answer. Each flaw is one rule's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wireproof.asking import Form, response_format
+from wireproof.evidence import is_answer, is_plain
+from wireproof.exchange import Exchange
+from wireproof.formatted import BLANKS, Flaw, Text, asks_json, asks_strict, not_ascii, texts, whole_texts
+from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
+from wireproof.verdict import inconclusive, require
+from wireproof.wire.strictjson import get, has_lone_surrogate
+
+_GUIDE = "https://platform.openai.com/docs/guides/structured-outputs"
+# With this much room (tokens), an answer that has one possible value must come to its end.
+_ROOM = 200
+
+STRICT = Each(
+    "every plain answer under a strict JSON Schema",
+    lambda x: is_plain(x) and asks_strict(x) and x.asked_n == 1,
+    ("schema-level", "schema-token", "schema-sdk", "schema-order"),
+)
+JSON = Each(
+    "every plain answer under json_object or a strict JSON Schema",
+    lambda x: is_plain(x) and asks_json(x) and x.asked_n == 1,
+    ("schema-level", "schema-token", "format-object"),
+)
+OBJECT = Each(
+    "every plain answer under json_object",
+    lambda x: is_plain(x) and response_format(x).form is Form.OBJECT and x.asked_n == 1,
+    ("format-object",),
+)
+EVERY_JSON = Each(
+    "every answer under json_object or a strict JSON Schema",
+    lambda x: is_answer(x) and asks_json(x),
+    ("schema-level", "schema-token", "schema-token-stream", "format-object", "format-object-stream"),
+)
+EVERY_STRICT = Each(
+    "every answer under a strict JSON Schema",
+    lambda x: is_answer(x) and asks_strict(x),
+    ("schema-level", "schema-token", "schema-token-stream", "schema-order"),
+)
+CUT = Each(
+    "every answer under json_object or a strict JSON Schema that may be cut",
+    lambda x: is_answer(x) and asks_json(x) and x.token_limit is not None,
+    ("schema-cut", "schema-cut-stream"),
+)
+UNICODE = Each(
+    "every answer under a strict JSON Schema that pins or names what is not ASCII",
+    lambda x: is_answer(x) and asks_strict(x) and not_ascii(response_format(x).schema),
+    ("schema-unicode-keys", "schema-unicode-escaped", "plain-enum-unicode", "stream-enum-unicode"),
+)
+
+
+def _refuse(x: Exchange, flaws: tuple[Flaw, ...], expected: str, *, cut: bool = False) -> None:
+    """Fail on these flaws. Without any text to judge, inconclusive; other flaws are other rules' matter."""
+    found = texts(x) if cut else whole_texts(x)
+    for text in found:
+        require(text.flaw not in flaws, expected, got=text.shown)
+    if all(text.flaw for text in found):
+        raise inconclusive("the answer has another flaw, which has a rule of its own")
+
+
+@rule(
+    "schema.strict.valid",
+    MUST,
+    on=STRICT,
+    book="SCHEMA-002",
+    source=openapi("ResponseFormatJsonSchema.json_schema.strict"),
+)
+def test_strict_valid(x: Exchange) -> None:
+    """With strict: true an answer that ends by itself is whole JSON of the schema's types, enums and constants.
+
+    Clients dropped their own validation for this promise: openai `.parse()`, instructor and
+    with_structured_output raise, or hand on a value of another type.
+    """
+    _refuse(x, (Flaw.BROKEN, Flaw.INVALID), "JSON that keeps the strict schema")
+
+
+@rule(
+    "schema.strict.not-silently-ignored",
+    MUST,
+    on=STRICT,
+    book="SCHEMA-003",
+    source=contract("a server that cannot enforce strict says 400"),
+)
+def test_strict_not_ignored(x: Exchange) -> None:
+    """A strict schema is enforced or refused, never answered with prose.
+
+    The client believes in a guarantee that is not there: pydantic-ai had to add a guard for such servers.
+    """
+    _refuse(x, (Flaw.PROSE,), "JSON (or a 400)", cut=True)
+
+
+@rule(
+    "schema.object.is-object",
+    MUST,
+    on=OBJECT,
+    book="SCHEMA-004",
+    source=openapi("ResponseFormatJsonObject"),
+)
+def test_object_is_object(x: Exchange) -> None:
+    """Under json_object an answer that ends by itself is a JSON object.
+
+    LangChain's json_mode and the AI SDK parse it and read its keys.
+    """
+    if texts(x)[0].flaw is not Flaw.PROSE:  # prose need not come to its end to be none
+        whole_texts(x)
+    _refuse(x, (Flaw.PROSE, Flaw.BROKEN, Flaw.INVALID), "a JSON object", cut=True)
+
+
+@rule(
+    "schema.content.json-only",
+    MUST,
+    on=JSON,
+    book="SCHEMA-006",
+    source=client("openai-python", "lib/_parsing: json.loads of the whole content"),
+)
+def test_json_only(x: Exchange) -> None:
+    """Under json_object or a strict schema the content is the JSON alone: no Markdown fence, no thoughts, no words.
+
+    Clients parse the whole content: one fence and every answer raises a JSONDecodeError.
+    """
+    _refuse(x, (Flaw.AROUND,), "the JSON text alone", cut=True)
+
+
+@rule(
+    "schema.cut.is-length",
+    MUST,
+    on=CUT,
+    book="SCHEMA-008",
+    source=client("openai-python", "lib/_parsing: LengthFinishReasonError"),
+)
+def test_cut_is_length(x: Exchange) -> None:
+    """JSON that the limit on tokens cut says "length", and is not closed up to look whole.
+
+    openai `.parse()` raises its LengthFinishReasonError on this word only. What is closed up parses, and is not
+    what the model wanted to say.
+    """
+    found = texts(x)
+    for text in found:
+        require(text.flaw is not Flaw.CUT, 'finish_reason "length"', got=text.shown)
+        repaired = text.finish == "length" and text.is_json and text.misses
+        require(not repaired, "the beginning of the JSON, as it was when it was cut", got=text.shown)
+    if not any(text.finish == "length" for text in found):
+        raise inconclusive("the answer was not cut")
+
+
+@rule(
+    "schema.n.every-choice",
+    MUST,
+    on=Each(
+        "every answer with n > 1 under json_object or a strict JSON Schema",
+        lambda x: is_answer(x) and asks_json(x) and x.asked_n > 1,
+        ("schema-level-n3", "stream-pinned-n2"),
+    ),
+    book="SCHEMA-026",
+    source=openapi("CreateChatCompletionRequest.n, response_format"),
+)
+def test_n_every_choice(x: Exchange) -> None:
+    """With n > 1 every choice keeps the format, not only the first.
+
+    A grammar whose state the choices share gives one right answer and n - 1 broken ones.
+    """
+    found = texts(x)
+    if sorted(str(o.index) for o in x.outcomes) != [str(i) for i in range(x.asked_n)]:
+        raise inconclusive("the choices are not told apart")
+    for text in found:
+        got = f"choice {str(text.outcome.index)[:10]}: {text.shown}"
+        require(text.flaw in (None, Flaw.LETTERS), "JSON of the format in every choice", got=got)
+
+
+@rule(
+    "schema.unicode.exact",
+    MUST,
+    on=UNICODE,
+    book="SCHEMA-025",
+    source=contract("constrained text is exact, whatever its script"),
+)
+def test_unicode_exact(x: Exchange) -> None:
+    """Names and values of a strict schema that are not ASCII come out exactly.
+
+    Labels that lost their umlauts ("Sjofart") match nothing in the client's tables any more.
+    """
+    for text in whole_texts(x):
+        if "\ufffd" in text.content or has_lone_surrogate(text.content):
+            raise inconclusive("characters were torn: the rules for text in streams judge that")
+    _refuse(x, (Flaw.LETTERS,), "the letters that the schema pins")
+
+
+def _out_of_order(schema: Any, value: Any) -> tuple[str, list[str]] | None:
+    """The first object whose keys are in another order than its properties: what was wanted, what came."""
+    stack = [(schema, value)]
+    while stack:
+        part, here = stack.pop()
+        properties = get(part, "properties")
+        if isinstance(properties, dict) and isinstance(here, dict):
+            known = [name for name in here if name in properties]
+            wanted = [name for name in properties if name in here]
+            if known != wanted:
+                return ", ".join(wanted), known
+            stack += [(properties[name], here[name]) for name in known]
+        elif isinstance(here, list) and isinstance(get(part, "items"), dict):
+            stack += [(part["items"], item) for item in here[:64]]
+    return None
+
+
+@rule(
+    "schema.keys.in-order",
+    SHOULD,
+    on=EVERY_STRICT,
+    book="SCHEMA-021",
+    source=observed("structured outputs: keys in the order of the schema", _GUIDE),
+)
+def test_keys_in_order(x: Exchange) -> None:
+    """Keys come in the order of the schema's properties.
+
+    Schemas that ask for the reasons first and the answer last lose their effect when the answer comes first.
+    """
+    found = [text for text in whole_texts(x) if text.is_json]
+    if not found:
+        raise inconclusive("the answer is no JSON")
+    for text in found:
+        wrong = _out_of_order(text.form.schema, text.parsed.value)
+        require(wrong is None, f"the keys in the order {wrong and wrong[0]}", got=wrong and ", ".join(wrong[1]))
+
+
+def _has_one_end(schema: Any) -> bool:
+    """Whether each member of an object schema is one of a few texts, so that every answer is short."""
+    properties = get(schema, "properties")
+    closed = isinstance(properties, dict) and get(schema, "additionalProperties") is False
+    return closed and all(
+        isinstance(get(p, "enum"), list) or isinstance(get(p, "const"), str) for p in properties.values()
+    )
+
+
+def _ample(text: Text, limit: int | None) -> bool:
+    return _has_one_end(text.form.schema) and (limit is None or limit >= _ROOM)
+
+
+@rule(
+    "schema.output.terminates",
+    SHOULD,
+    on=EVERY_STRICT,
+    book="SCHEMA-028",
+    source=contract("a constrained answer comes to its end"),
+)
+def test_output_terminates(x: Exchange) -> None:
+    """An answer that has a few short possible values ends by itself long before an ample limit.
+
+    What runs on to max_tokens costs GPU time, and ends as an error in the client.
+    """
+    found = [text for text in texts(x) if _ample(text, x.token_limit) and not text.blanks]
+    if not found:
+        raise inconclusive("the answer has no schema of a few short values, or not the room for them")
+    for text in found:
+        ran_on = text.finish == "length" and text.flaw is not Flaw.PROSE
+        require(not ran_on, f"the end, within {x.token_limit} tokens", got=text.shown)
+
+
+@rule(
+    "schema.whitespace.bounded",
+    SHOULD,
+    on=EVERY_JSON,
+    source=observed("JSON mode may run on in white space", "https://github.com/openai/openai-python/issues/857"),
+)
+def test_whitespace_bounded(x: Exchange) -> None:
+    """Between the tokens of constrained JSON there are never more than 64 blanks in a row.
+
+    A grammar that allows any white space lets some models print blanks until max_tokens: up to a quarter of the
+    calls, reported for vLLM and others.
+    """
+    for text in texts(x):
+        require(not text.blanks, f"at most {BLANKS} blanks in a row", got=f"{text.blanks}; {text.shown}")

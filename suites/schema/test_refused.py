@@ -1,0 +1,214 @@
+"""Formats and schemas that are none: refused before generation, and survived."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from wireproof.asking import response_format
+from wireproof.exchange import Exchange
+from wireproof.formatted import Flaw, bad_schema, texts
+from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
+from wireproof.verdict import inconclusive, require
+from wireproof.wire.strictjson import get
+from wireproof.wire.transcript import Ending
+
+# Types that nobody knows; others may be an extension (structural_tag, regex).
+_UNKNOWN = ("format-unknown", "format-untyped")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_BUSY_OR_LOCKED = frozenset({401, 403, 408, 429, 503})
+
+
+def _is_bad(x: Exchange) -> bool:
+    """A plain request whose schema is none: by the look of it, or because the scenario says so."""
+    if not x.is_chat or x.asked_stream or not x.knows_request:
+        return False
+    if x.scenario == "schema-bad":
+        return x.transcript.step.startswith("bad-")
+    schema = response_format(x).schema
+    return schema is not None and bool(bad_schema(schema))
+
+
+def _is_odd(x: Exchange) -> bool:
+    return x.scenario == "schema-bad" and x.transcript.step.startswith("odd-")
+
+
+BAD = Each("every plain request whose schema is none", _is_bad, ("schema-bad",))
+BAD_OR_ODD = Each(
+    "every plain request whose schema is none, or odd", lambda x: _is_bad(x) or _is_odd(x), ("schema-bad",)
+)
+
+
+def _judged(x: Exchange) -> Exchange:
+    """The exchange; inconclusive when load or a key was in the way."""
+    if x.status in _BUSY_OR_LOCKED:
+        raise x.refused()
+    return x
+
+
+def _served(x: Exchange) -> bool:
+    """Whether a success came; which one is another rule's matter."""
+    return x.status is not None and 200 <= x.status < 300
+
+
+def _refused(x: Exchange, expected: str) -> None:
+    _judged(x)
+    if x.response is None and x.transcript.ending is Ending.UNKNOWN:
+        raise inconclusive("the recording has no answer")
+    got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
+    require(x.status is not None and 400 <= x.status < 500, expected, got=got)
+
+
+@rule(
+    "schema.bad.refused-and-survives",
+    MUST,
+    on=BAD_OR_ODD,
+    book="SCHEMA-011",
+    source=observed("'Invalid schema for response_format'", "https://github.com/sgl-project/sglang/issues/4574"),
+)
+def test_bad_refused(x: Exchange) -> None:
+    """A schema that is none is refused with a 4xx before generation: no server error, no silence, no answer.
+
+    What is passed over gives free text under a promise; what is not caught has taken down whole engines (vLLM, SGLang
+    and TGI), with the requests of everybody else. An odd schema may be served, too.
+    """
+    if _served(x) and _is_odd(x):
+        return
+    _refused(x, "a 4xx that says what is wrong with the schema")
+
+
+@rule(
+    "schema.bad.envelope",
+    SHOULD,
+    on=BAD,
+    source=client("langchain-openai", "matches 'Invalid schema for response_format'"),
+)
+def test_bad_envelope(x: Exchange) -> None:
+    """The refusal of a schema is an error object with a message.
+
+    Whoever wrote the schema sees only this; openai-python shows "Error code: 400" alone for any other shape.
+    """
+    _judged(x)
+    if x.status is None or not 400 <= x.status < 500:
+        raise inconclusive("it was not refused")
+    message = get(x.parsed.value, "error", "message")
+    require(isinstance(message, str) and message.strip(), '{"error": {"message": ...}}', got=x.text[:120])
+
+
+@rule(
+    "schema.control.survives",
+    MUST,
+    on=Each(
+        "every plain request right after a bad schema",
+        lambda x: x.scenario == "schema-bad" and x.transcript.step.startswith("control-"),
+        ("schema-bad",),
+    ),
+    source=contract("a request of one client never takes the server from the others"),
+)
+def test_control_survives(x: Exchange) -> None:
+    """A plain request right after a bad schema is answered.
+
+    One client's typing error must not end the service, nor the running requests, of all the others.
+    """
+    if x.status in (429, 503):
+        raise x.refused()
+    got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
+    require(_served(x), f"200 after {x.transcript.step.removeprefix('control-')}", got=got)
+
+
+def _form(x: Exchange) -> dict[str, Any]:
+    """The response_format of a request for json_schema; empty for any other."""
+    form = x.asked.get("response_format") if x.is_chat and x.knows_request else None
+    return form if isinstance(form, dict) and form.get("type") == "json_schema" else {}
+
+
+def _json_schema(x: Exchange) -> Any:
+    """Its member json_schema; an empty object when there is none."""
+    found = _form(x).get("json_schema")
+    return {} if found is None else found
+
+
+def _lacks_object(x: Exchange) -> bool:
+    form = _form(x)
+    return bool(form) and form.get("json_schema") is None
+
+
+def _misnamed(inner: Any) -> bool:
+    if not isinstance(inner, dict) or not inner:
+        return False
+    name = inner.get("name")
+    return name is None or (isinstance(name, str) and not _NAME.fullmatch(name))
+
+
+def _mistyped(inner: Any) -> bool:
+    if not isinstance(inner, dict):
+        return True
+    schema, strict = inner.get("schema"), inner.get("strict")
+    return not isinstance(schema, dict | None) or not isinstance(strict, bool | None)
+
+
+def _lacks_schema(x: Exchange) -> bool:
+    """Whether strict is asked for, of nothing."""
+    inner = _json_schema(x)
+    return isinstance(inner, dict) and inner.get("strict") is True and inner.get("schema") is None
+
+
+@rule(
+    "schema.format.unknown-refused",
+    MUST,
+    on=Each(
+        "every request with a format that nobody knows, or json_schema without its object",
+        lambda x: x.scenario in _UNKNOWN or _lacks_object(x),
+        (*_UNKNOWN, "format-without-schema"),
+    ),
+    book="SCHEMA-009",
+    source=observed("'Supported values are: json_object, json_schema, and text'"),
+)
+def test_format_unknown_refused(x: Exchange) -> None:
+    """An unknown type of response_format, none, or json_schema without its object, is refused with a 4xx.
+
+    A format that is passed over gives prose, and the error shows far away, in the client's parser.
+    """
+    _refused(x, "a 4xx that names response_format")
+
+
+@rule(
+    "schema.name.checked",
+    SHOULD,
+    on=Each(
+        "every request whose schema has no name, or a bad one",
+        lambda x: _misnamed(_json_schema(x)),
+        ("schema-name-missing", "schema-name-odd", "schema-name-long"),
+    ),
+    book="SCHEMA-010",
+    source=openapi("ResponseFormatJsonSchema.json_schema.name"),
+)
+def test_name_checked(x: Exchange) -> None:
+    """A schema without a name, or whose name is not 1 to 64 of a-z, A-Z, 0-9, _ and -, is refused with a 4xx.
+
+    A client that is developed against a lax server fails at OpenAI.
+    """
+    _refused(x, "a 4xx that names json_schema.name")
+
+
+@rule(
+    "schema.spec.invalid-refused",
+    SHOULD,
+    on=Each(
+        "every request whose json_schema has members of the wrong type, or no schema",
+        lambda x: _mistyped(_json_schema(x)) or _lacks_schema(x),
+        ("schema-strict-text", "schema-is-list", "schema-is-text", "schema-is-missing"),
+    ),
+    source=openapi("ResponseFormatJsonSchema: types of strict and schema"),
+)
+def test_spec_invalid_refused(x: Exchange) -> None:
+    """A json_schema whose members have the wrong types is refused with a 4xx; without a schema, at least JSON comes.
+
+    What a server reads into it, nobody knows: usually no constraint at all.
+    """
+    if _lacks_schema(x) and _served(x):
+        for text in texts(x):
+            json = text.flaw not in (Flaw.PROSE, Flaw.AROUND, Flaw.BROKEN)
+            require(json, "a 4xx, or JSON", got=text.shown)
+        return
+    _refused(x, "a 4xx that names the member")

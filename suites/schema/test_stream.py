@@ -1,0 +1,124 @@
+"""Structured output in streams, and what is said twice."""
+
+from __future__ import annotations
+
+from wireproof.evidence import is_answer, is_stream
+from wireproof.exchange import Exchange
+from wireproof.formatted import Flaw, asks_json, texts
+from wireproof.judge import Take
+from wireproof.rules import MAY, MUST, SHOULD, Each, client, contract, engine, observed, of, rule
+from wireproof.verdict import Inconclusive, NotApplicable, inconclusive, require
+
+# What a repeated schema may cost before it counts as compiled again (seconds, and share of the first time).
+_NOTICED, _SHARE = 1.0, 0.8
+
+
+@rule(
+    "schema.stream.same-guarantee",
+    MUST,
+    on=Each(
+        "every stream under json_object or a strict JSON Schema",
+        lambda x: is_stream(x) and asks_json(x) and x.asked_n == 1,
+        ("schema-token-stream", "schema-sdk-stream", "format-object-stream"),
+    ),
+    book="SCHEMA-007",
+    source=client("openai-python", "ChatCompletionStreamState: partial JSON of each delta"),
+)
+def test_stream_same_guarantee(x: Exchange) -> None:
+    """The deltas of a stream, joined, keep the same promise as a plain answer, from the first character on.
+
+    openai's `.stream(response_format=...)` parses the JSON so far with each delta: a fence, or prose, raises in the
+    middle of the answer.
+    """
+    found = texts(x)
+    for text in found:
+        require(text.flaw in (None, Flaw.CUT, Flaw.LETTERS), "JSON of the format, and nothing else", got=text.shown)
+    if not any(text.content.strip() for text in found):
+        raise inconclusive("the answer is empty")
+
+
+@rule(
+    "schema.refusal.content-null",
+    MAY,
+    on=Each(
+        "every answer under a format that refuses",
+        lambda x: is_answer(x) and asks_json(x) and _refuses(x),
+        ("schema-level", "schema-token-stream"),
+    ),
+    book="SCHEMA-030",
+    source=observed("structured outputs: refusals", "https://platform.openai.com/docs/guides/structured-outputs"),
+)
+def test_refusal_content_null(x: Exchange) -> None:
+    """What the model refuses stands in `refusal`, and content is null.
+
+    Clients look at `refusal` first, and then take content for JSON.
+    """
+    for o in x.outcomes:
+        if isinstance(o.refusal, str) and o.refusal:
+            require(not o.content, "content null beside a refusal", got=o.content)
+
+
+def _refuses(x: Exchange) -> bool:
+    if b'"refusal"' not in x.answered.content.replace(b'"refusal":null', b"").replace(b'"refusal": null', b""):
+        return False
+    try:
+        return any(isinstance(o.refusal, str) and o.refusal for o in x.outcomes)
+    except Inconclusive:  # a broken answer
+        return False
+
+
+def _is_within(text: str, word: str) -> bool:
+    """Whether a text is the word with letters lost."""
+    letters = iter(word)
+    return all(letter in letters for letter in text)
+
+
+@rule(
+    "schema.vendor.choice",
+    MAY,
+    on=of("schema-choice", "schema-choice-stream"),
+    book="SCHEMA-031",
+    source=engine("vllm", "StructuredOutputsParams.choice"),
+)
+def test_vendor_choice(plain: Exchange, stream: Exchange) -> None:
+    """A server that knows `structured_outputs.choice` keeps to it, streamed and not.
+
+    It is the way to force a word on any model; where it holds in one mode only, classifiers get prose at times.
+    """
+    words = plain.asked["structured_outputs"]["choice"]
+    said = [texts(x)[0].content for x in (plain, stream)]
+    if not any(s in words for s in said):
+        raise NotApplicable("the target does not know structured_outputs")
+    for text, x in zip(said, (plain, stream), strict=True):
+        if text not in words and any(_is_within(text, word) for word in words):
+            raise inconclusive("text was lost on the way")
+        require(text in words, f"one of {', '.join(words)}", got=text, owner=x)
+
+
+def _first_event(x: Exchange) -> float:
+    """When the first data event was there (seconds after the request); inconclusive without times."""
+    if not x.transcript.timed:
+        raise NotApplicable("the recording has no times")
+    if not x.events:
+        raise inconclusive("the stream has no event")
+    end = x.events[0].span[1] - 1
+    return next((at for e, at in x.answered.arrivals if e > end), x.answered.arrivals[-1][1])
+
+
+@rule(
+    "schema.repeated.compiled-once",
+    SHOULD,
+    on=of("schema-large"),
+    book="SCHEMA-027",
+    source=contract("schema compilation cost"),
+)
+def test_repeated_compiled_once(take: Take) -> None:
+    """A large schema costs its compilation once: when it comes again, the first event is not late again.
+
+    An agent sends the same schema with every call. It fails only when more than a second, and more than four
+    fifths of the first delay, are there again; delays count from that of a small schema.
+    """
+    small, first, again = (_first_event(take[step]) for step in ("small", "first", "again"))
+    late, later = first - small, again - small
+    got = f"{later:.1f} s late, the first time {late:.1f} s"
+    require(later <= _NOTICED or later <= _SHARE * late, "the first event without a new compilation", got=got)

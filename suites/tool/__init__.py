@@ -1,0 +1,1 @@
+"""Tool calls: who is called, with which arguments, and what stands beside them."""

@@ -1,0 +1,160 @@
+"""The tool calls of a message: their shape, their ids, and the content beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wireproof.asking import Choice, tool_choice, tools
+from wireproof.calls import Call, calls, made_calls
+from wireproof.evidence import is_answer, is_plain
+from wireproof.exchange import Exchange
+from wireproof.markers import call_json, every, found
+from wireproof.rules import MUST, SHOULD, Across, Each, client, observed, openapi, rule
+from wireproof.verdict import Inconclusive, NotApplicable, Unsupported, inconclusive, require
+from wireproof.wire.strictjson import get
+
+_CALLED = ("tools-required", "tools-named", "tool-required-against", "tool-named-other", "tool-two-calls")
+_PLAIN = Each(
+    "every plain answer to a request with tools",
+    lambda x: is_plain(x) and bool(tools(x)),
+    (*_CALLED, "tools-auto", "tools-cut", "tool-none-markup"),
+)
+_ANY = Each(
+    "every plain answer with tool calls",
+    lambda x: is_plain(x) and b'"tool_calls"' in x.answered.content,
+    _CALLED,
+)
+_SEVERAL = Each(
+    "every answer with tool calls",
+    lambda x: is_answer(x) and b'"tool_calls"' in x.answered.content,
+    ("tool-two-calls", "tool-two-calls-stream"),
+)
+_ACROSS = Across(
+    "all answers with tool calls", _SEVERAL.match, (*_CALLED, "tool-named-other-stream", "tool-two-calls-stream")
+)
+
+
+def _entries(x: Exchange) -> list[Any]:
+    """Every entry of every message's `tool_calls`, whatever it is; a value that is no list is one itself."""
+    values = [get(choice, "message", "tool_calls") for choice in x.plain_choices]
+    out = [e for v in values if v is not None for e in (v if isinstance(v, list) else [v])]
+    if not out:
+        raise inconclusive("the answer has no tool call")
+    return out
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+@rule(
+    "tool.call.shape",
+    MUST,
+    on=_ANY,
+    book="TOOL-007",
+    source=openapi("ChatCompletionMessageToolCall.required"),
+    evidence=("ns_tool_no_id", "ns_tool_no_type", "ns_tool_good"),
+)
+def test_shape(x: Exchange) -> None:
+    """Each entry of tool_calls has an id (not empty), type "function" and a function with a name.
+
+    Without an id the result cannot be sent back (LangChain's create_agent and openai-agents raise, Crush CLI
+    got stuck); without a type openai-node skips the call.
+    """
+    for entry in _entries(x):
+        if get(entry, "type") == "custom":
+            continue
+        require(isinstance(entry, dict), "an object in `tool_calls`", got=entry)
+        require(_text(entry.get("id")), "a string in `id`", got=repr(entry.get("id", "absent")))
+        require(entry.get("type") == "function", "function as `type`", got=repr(entry.get("type", "absent")))
+        name = get(entry, "function", "name")
+        require(_text(name), "a string in `function.name`", got=repr(entry.get("function", "absent")))
+
+
+def _ids(found: Sequence[Call]) -> list[str]:
+    return [c.id for c in found if _text(c.id)]
+
+
+@rule(
+    "tool.id.unique-in-answer",
+    MUST,
+    on=_SEVERAL,
+    book="TOOL-015",
+    source=openapi("tool_calls[].id: the id of the tool call"),
+    evidence=("par_same_id",),
+)
+def test_unique_in_answer(x: Exchange) -> None:
+    """The tool calls of one message have different ids.
+
+    Results are matched by id: both calls get the result of one of them.
+    """
+    made = made_calls(x)
+    if len(made) < 2:
+        raise inconclusive("the model made one call only")
+    by_choice: dict[Any, set[str]] = {}
+    for call in made:
+        seen = by_choice.setdefault(repr(call.choice), set())
+        if _text(call.id):
+            require(call.id not in seen, "another id for each call", got=f"{call.id} twice", at=call.part)
+            seen.add(call.id)
+
+
+# Nobody promises it: an id that comes back after its call was answered can be told apart by a patient client.
+@rule(
+    "tool.id.unique-across-answers",
+    SHOULD,
+    on=_ACROSS,
+    book="TOOL-016",
+    source=observed("ids are random; some clients need them unique over a conversation"),
+)
+def test_unique_across_answers(answers: Sequence[Exchange]) -> None:
+    """No tool call has the id of a call in another answer.
+
+    Hermes agent dropped 196 of 374 results because ids began again each turn; Qwen Code blocked every later call.
+    """
+    owners: dict[str, Exchange] = {}
+    answered = 0
+    for x in answers:
+        try:
+            ids = set(_ids(calls(x)))
+        except (Inconclusive, Unsupported, NotApplicable):
+            continue
+        answered += bool(ids)
+        for call_id in ids:
+            first = owners.setdefault(call_id, x)
+            same = f"{call_id} again, as in {first.scenario}"
+            require(first is x, "an id that no other answer used", got=same, owner=x)
+    if answered < 2:
+        raise inconclusive("fewer than two answers have tool calls")
+
+
+@rule(
+    "tool.content.no-markup",
+    MUST,
+    on=_PLAIN,
+    book="TOOL-014",
+    source=client("all", "calls that stay text are seen by none"),
+)
+def test_no_markup(x: Exchange) -> None:
+    """The content holds no raw markup of a tool call, nor a call as bare JSON.
+
+    With a wrong or missing tool parser every client sees text and finish_reason "stop": the agent ends with
+    <tool_call> as its answer. A call cut by the limit on tokens is kept as a call, or dropped.
+    """
+    choice = tool_choice(x)
+    if choice.kind in (Choice.NONE, Choice.UNKNOWN):
+        raise NotApplicable("text that looks like a call is allowed here, or nothing tells what was asked")
+    declared = tools(x)
+    for c in x.plain_choices:
+        text = get(c, "message", "content")
+        if not isinstance(text, str):
+            continue
+        marker = found(text)
+        if marker and every(text) - every(x.request.body.decode("utf-8", "replace")):
+            # A free model may babble a marker; with a name behind it, it is a call that was not parsed.
+            meant = choice.forced or any(name in text.partition(marker)[2] for name in declared)
+            require(not meant, "no call markup in `content`", got=text[max(0, text.find(marker) - 20) :])
+        bare = call_json(text, declared)
+        if bare and text.strip() not in str(x.asked.get("messages")):
+            require(False, f"a call of {bare} in `tool_calls`", got=f"as text in `content`: {text}")

@@ -1,0 +1,181 @@
+"""tool_choice is kept to: none, auto, required, and the one function that was named."""
+
+from __future__ import annotations
+
+from wireproof.asking import Choice, tool_choice, tools
+from wireproof.called import maybe_cut
+from wireproof.calls import Call, calls, made_calls
+from wireproof.evidence import is_answer
+from wireproof.exchange import Exchange, Outcome
+from wireproof.rules import MUST, Each, contract, each_of, of, openapi, rule
+from wireproof.verdict import inconclusive, require
+from wireproof.wire.strictjson import get, is_int
+
+_ENDS = ("stop", "tool_calls", "function_call")
+# An answer of so many tokens has something to say (the markers of a call, its name and its arguments).
+_SURELY_TEXT = 10
+
+
+def _asked(x: Exchange, kind: Choice) -> bool:
+    return is_answer(x) and x.knows_request and bool(tools(x)) and tool_choice(x).kind is kind
+
+
+_NONE = Each(
+    "every answer to tool_choice none",
+    lambda x: _asked(x, Choice.NONE),
+    ("tool-none", "tool-none-stream", "tool-none-markup"),
+)
+_REQUIRED = Each(
+    "every answer to tool_choice required",
+    lambda x: _asked(x, Choice.REQUIRED) and not tool_choice(x).limited,
+    ("tool-required-against", "tool-required-against-stream", "tools-required", "tools-required-stream"),
+)
+_NAMED = Each(
+    "every answer to a named tool choice",
+    lambda x: _asked(x, Choice.NAMED) and tool_choice(x).names <= set(tools(x)),
+    ("tool-named-other", "tool-named-other-stream", "tools-named", "tools-named-stream"),
+)
+_DECLARED = Each(
+    "every answer whose request is known",
+    lambda x: is_answer(x) and x.knows_request and isinstance(x.asked.get("tools", []), list),
+    ("tools-auto", "tool-required-against", "tool-named-other", "tool-two-calls"),
+)
+
+
+def _ended(x: Exchange) -> list[Outcome]:
+    """The choices that came to an end of their own; inconclusive when there is none."""
+    found = [] if maybe_cut(x) else [o for o in x.outcomes if o.finish_reason in _ENDS]
+    if not found:
+        raise inconclusive("no choice came to its own end")
+    return found
+
+
+def _thought(x: Exchange) -> bool:
+    """Whether the answer has reasoning, which may be all that the tokens were spent on."""
+    if x.is_event_stream:
+        return any(c.reasoning for c in x.assembled.choices)
+    return any(get(c, "message", name) for c in x.plain_choices for name in ("reasoning", "reasoning_content"))
+
+
+def _named(found: list[Call]) -> list[Call]:
+    return [c for c in found if isinstance(c.name, str) and c.name]
+
+
+@rule(
+    "tool.none.no-call",
+    MUST,
+    on=_NONE,
+    book="TOOL-003",
+    source=openapi("tool_choice: none means the model will not call any tool"),
+)
+def test_none(x: Exchange) -> None:
+    """With tool_choice none the answer has no tool call.
+
+    The caller ended the loop on purpose and reads content only: the call is never run, and the text is null.
+    """
+    found = calls(x)
+    require(not found, "no tool call", got=f"a call of {found[0].name}" if found else "", at=found and found[0].part)
+
+
+@rule(
+    "tool.none.text-kept",
+    MUST,
+    on=each_of("tool-none-markup", "tool-none-markup-stream"),
+    source=contract("text that looks like a call is text when calls are forbidden"),
+)
+def test_none_keeps_text(x: Exchange) -> None:
+    """With tool_choice none, text that looks like a call stays in the content.
+
+    A tool parser that runs all the same swallows the answer: the user paid for tokens and sees nothing.
+    """
+    if calls(x):
+        raise inconclusive("there is a call: tool.none.no-call judges that")
+    tokens, outcome = get(x.usage, "completion_tokens"), _ended(x)[0]
+    if not is_int(tokens):
+        raise inconclusive("no usage says whether the model said anything")
+    if tokens < _SURELY_TEXT or _thought(x):
+        raise inconclusive(f"the model said too little to tell, or thought ({tokens} tokens)")
+    text = outcome.content or outcome.refusal
+    require(text, f"text, as the answer has {tokens} tokens", got=repr(outcome.content))
+
+
+@rule(
+    "tool.required.calls",
+    MUST,
+    on=_REQUIRED,
+    book="TOOL-004",
+    source=openapi("tool_choice: required means the model must call one or more tools"),
+)
+def test_required(x: Exchange) -> None:
+    """With tool_choice required every answer that was not cut has a tool call, whatever the prompt says.
+
+    Extraction pipelines (LangChain's tool_choice "any") read tool_calls[0]: they die with an IndexError.
+    """
+    for o in _ended(x):
+        require(o.calls, "a tool call", got=f"none, finish_reason {o.finish_reason}, content {o.content!r}")
+
+
+@rule(
+    "tool.named.only-it",
+    MUST,
+    on=_NAMED,
+    book="TOOL-005",
+    source=openapi("ChatCompletionNamedToolChoice: forces the model to call that tool"),
+)
+def test_named(x: Exchange) -> None:
+    """With a named tool the answer has a call, and every call is of that function.
+
+    with_structured_output(method="function_calling") parses the arguments of another function, or finds none.
+    """
+    wanted = next(iter(tool_choice(x).names))
+    for call in _named(calls(x)):
+        if call.name in tools(x):
+            require(call.name == wanted, f"a call of {wanted}", got=f"a call of {call.name}", at=call.part)
+    for o in _ended(x):
+        require(o.calls, f"a call of {wanted}", got=f"no call, content {o.content!r}")
+
+
+@rule(
+    "tool.auto.default",
+    MUST,
+    on=of("tool-default", "tools-auto", "tools-auto-none-needed", "tool-auto-none-needed"),
+    book="TOOL-006",
+    source=openapi("tool_choice: auto is the default if tools are present"),
+)
+def test_default(absent: Exchange, auto: Exchange, absent_idle: Exchange, auto_idle: Exchange) -> None:
+    """Tools without tool_choice are offered as with auto: the model may call one, and may answer in text.
+
+    Most clients leave tool_choice out: with none as the default no agent ever acts, with required none ever answers.
+    """
+    for bare, said in ((absent, auto), (absent_idle, auto_idle)):
+        wanted, got = ("a call" if calls(x) else "text" for x in (said, bare))
+        require(wanted == got, f"{wanted}, as with tool_choice auto", got=got, owner=bare)
+    if not calls(auto):
+        raise inconclusive("the model made no tool call")
+    if calls(auto_idle):
+        raise inconclusive("the model calls a tool even when told not to")
+
+
+@rule(
+    "tool.name.declared",
+    MUST,
+    on=_DECLARED,
+    book="TOOL-011",
+    source=contract("the dispatcher knows the declared names only"),
+)
+def test_declared(x: Exchange) -> None:
+    """The name of every call is that of a declared function, to the letter.
+
+    Dispatchers look it up: "functions.get_weather" or "get_weather<|channel|>" ends in a KeyError.
+    """
+    declared, free = tools(x), tool_choice(x).kind in (Choice.AUTO, Choice.UNKNOWN)
+    invented = ""
+    for call in _named(made_calls(x)):
+        known = call.name in declared
+        # A free model may invent a function; a declared name with something around it is the parser's doing.
+        if free and declared and not known and not any(name in call.name for name in declared):
+            invented = call.name
+            continue
+        require(known, f"one of {', '.join(sorted(declared)) or 'no functions'}", got=repr(call.name), at=call.part)
+    if invented:
+        raise inconclusive(f"the model invented a function: {invented[:60]}")

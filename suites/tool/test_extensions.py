@@ -1,0 +1,95 @@
+"""What is newer or older than plain function tools: allowed_tools, custom tools, the deprecated functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wireproof import asking
+from wireproof.calls import calls, legacy_call
+from wireproof.exchange import Exchange
+from wireproof.refusal import must_not_crash
+from wireproof.rules import MAY, Each, each_of, openapi, rule
+from wireproof.verdict import inconclusive, require
+from wireproof.wire.strictjson import get
+
+_ALLOWED = ("choice-allowed-auto", "choice-allowed-required")
+_NOT_CUT = ("tool_calls", "stop", "function_call")
+
+
+def _named(x: Exchange) -> Any:
+    """The function that the deprecated function_call names."""
+    return get(x.asked.get("function_call"), "name")
+
+
+@rule(
+    "tool.choice.allowed-tools",
+    MAY,
+    on=Each(
+        "every answer to allowed_tools",
+        lambda x: x.is_chat and asking.tool_choice(x).limited,
+        (*_ALLOWED, *(f"{name}-stream" for name in _ALLOWED)),
+    ),
+    book="TOOL-030",
+    source=openapi("ChatCompletionAllowedToolsChoice"),
+)
+def test_allowed_tools(x: Exchange) -> None:
+    """tool_choice allowed_tools limits the calls to the tools that it lists, or is refused.
+
+    Ignored in silence it widens what the model may do: the caller took the other tools away for a reason.
+    """
+    if not x.ok:
+        raise x.refused()
+    names = sorted(asking.tool_choice(x).names)
+    for call in calls(x):
+        if not call.name:
+            continue  # what a call must have is judged elsewhere
+        require(call.name in names, f"a call of {' or '.join(names)}", got=call.name, at=call.part)
+
+
+@rule(
+    "tool.custom.supported-or-refused",
+    MAY,
+    on=each_of("tool-custom"),
+    book="TOOL-031",
+    source=openapi("CustomToolChatCompletions, ChatCompletionMessageCustomToolCall"),
+)
+def test_custom_tools(x: Exchange) -> None:
+    """A custom tool that is named in tool_choice is called with its input as a string, or refused.
+
+    Ignored in silence, the caller waits for a call and gets a text; as a function call, its input is missing.
+    """
+    must_not_crash(x)
+    for choice in x.plain_choices:
+        if choice.get("finish_reason") not in _NOT_CUT:
+            raise inconclusive("the answer was cut")
+        call = get(choice, "message", "tool_calls", 0)
+        require(get(call, "type") == "custom", "a call of type custom", got=call)
+        require(isinstance(get(call, "custom", "input"), str), "custom.input as a string", got=get(call, "custom"))
+
+
+@rule(
+    "tool.legacy.supported-or-refused",
+    MAY,
+    on=Each(
+        "every answer to a named function_call",
+        lambda x: x.is_chat and asking.is_legacy(x) and isinstance(_named(x), str),
+        ("choice-legacy-named", "choice-legacy-named-stream"),
+    ),
+    book="TOOL-032",
+    source=openapi("CreateChatCompletionRequest.functions, function_call (deprecated)"),
+)
+def test_legacy_functions(x: Exchange) -> None:
+    """The deprecated functions are answered with function_call when one is named, or refused.
+
+    Old clients still send them; stripped in silence, they turn a forced call into chat.
+    """
+    for outcome in x.outcomes:
+        if outcome.finish_reason not in _NOT_CUT:
+            raise inconclusive("the answer was cut")
+    found = legacy_call(x)
+    require(found is not None, "a function_call", got="none")
+    assert found is not None
+    if x.is_event_stream and not found.name:
+        raise inconclusive("no name came")
+    require(found.name == _named(x), f"a function_call of {_named(x)}", got=found.name)
+    require(isinstance(found.arguments, str), "arguments as a string", got=found.arguments)

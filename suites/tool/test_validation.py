@@ -1,0 +1,180 @@
+"""Requests about tools that cannot be met are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from wireproof.asking import tools
+from wireproof.exchange import Exchange
+from wireproof.refusal import must_not_crash, must_refuse
+from wireproof.rules import SHOULD, Each, observed, openapi, rule
+from wireproof.wire.strictjson import get
+
+_VLLM_CHECK = "https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/entrypoints/openai/protocol.py"
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def _requests(what: str, test: Callable[[Exchange], object], *needs: str) -> Each:
+    """Every chat request, with its answer, of which the test is true."""
+    return Each(what, lambda x: x.is_chat and x.knows_request and x.response is not None and bool(test(x)), needs)
+
+
+def _list(x: Exchange) -> list[Any]:
+    """The entries of `tools`."""
+    found = x.asked.get("tools")
+    return found if isinstance(found, list) else []
+
+
+def _cannot_be_used(x: Exchange) -> bool:
+    """Whether `tools` is no list, or an entry has an unknown type, no name, or parameters that are no object."""
+    if x.asked.get("tools") is not None and not isinstance(x.asked["tools"], list):
+        return True
+    for tool in _list(x):
+        kind = get(tool, "type")
+        if kind not in ("function", "custom"):
+            return True
+        parameters = get(tool, "function", "parameters")
+        if kind == "function" and (
+            not isinstance(get(tool, "function", "name"), str) or not isinstance(parameters, dict | None)
+        ):
+            return True
+    return False
+
+
+def _is_odd(x: Exchange) -> bool:
+    """Whether a name is declared twice, or a strict is no boolean: a server may well make sense of it."""
+    names = [get(tool, "function", "name") for tool in _list(x)]
+    strict = [get(tool, "function", "strict") for tool in _list(x)]
+    named = [n for n in names if isinstance(n, str)]
+    return len(set(named)) < len(named) or not all(isinstance(s, bool | None) for s in strict)
+
+
+def _illegal_name(x: Exchange) -> bool:
+    names = [get(tool, "function", "name") for tool in _list(x)]
+    return any(isinstance(n, str) and not _NAME.fullmatch(n) for n in names)
+
+
+def _named(x: Exchange) -> Any:
+    return get(x.asked.get("tool_choice"), "function", "name")
+
+
+def _undeclared(x: Exchange) -> bool:
+    return bool(tools(x)) and isinstance(_named(x), str) and _named(x) not in tools(x)
+
+
+def _without_tools(x: Exchange) -> bool:
+    forced = x.asked.get("tool_choice") == "required" or isinstance(_named(x), str)
+    return forced and not x.asked.get("tools") and not x.asked.get("functions")
+
+
+def _unknown_choice(x: Exchange) -> bool:
+    value = x.asked.get("tool_choice")
+    return value is not None and value not in ("none", "auto", "required") and not isinstance(value, dict)
+
+
+@rule(
+    "tool.definition.bad-refused",
+    SHOULD,
+    on=_requests(
+        "every request with a definition that is wrong",
+        lambda x: _cannot_be_used(x) or _is_odd(x),
+        *("tools-no-name", "tools-type-unknown", "tools-no-array", "tools-parameters-string"),
+        *("tools-duplicate", "tools-strict-string"),
+    ),
+    source=openapi("ChatCompletionTool.required, FunctionObject.required"),
+)
+def test_definition_bad(x: Exchange) -> None:
+    """A definition that cannot be used is refused with a 4xx.
+
+    Accepted, the tool is simply never called, and its author looks for the fault in the prompt. (Two tools of one
+    name, and a strict that is no boolean, may be accepted.)
+    """
+    if x.ok and not _cannot_be_used(x):
+        return
+    must_refuse(x, "this definition")
+
+
+@rule(
+    "tool.name.illegal-refused",
+    SHOULD,
+    on=_requests(
+        "every request with such a name", _illegal_name, "tool-name-space", "tool-name-not-ascii", "tool-name-65"
+    ),
+    book="TOOL-018",
+    source=observed("string does not match pattern ^[a-zA-Z0-9_-]+$"),
+)
+def test_name_illegal(x: Exchange) -> None:
+    """A name with other characters than letters, digits, _ and -, or of more than 64, is refused with a 4xx.
+
+    OpenAI refuses it. Elsewhere the tool works until the day somebody switches, or comes back under another name.
+    """
+    must_refuse(x, "such a name")
+
+
+@rule(
+    "tool.choice.undeclared-refused",
+    SHOULD,
+    on=_requests("every request that names an undeclared function", _undeclared, "choice-undeclared"),
+    book="TOOL-024",
+    source=observed("OpenAI, vLLM: 400", _VLLM_CHECK),
+)
+def test_choice_undeclared(x: Exchange) -> None:
+    """tool_choice that names a function which is not declared is refused with a 4xx.
+
+    It cannot be met: the answer is a text, or the call of an invented function, which is a KeyError in the agent.
+    """
+    must_refuse(x, "a function that is not declared")
+
+
+@rule(
+    "tool.choice.without-tools-refused",
+    SHOULD,
+    on=_requests(
+        "every request that forces a call and has no tools",
+        _without_tools,
+        *("choice-required-without-tools", "choice-required-empty-tools"),
+    ),
+    book="TOOL-025",
+    source=observed("OpenAI, vLLM: tool_choice is only allowed when tools are given", _VLLM_CHECK),
+)
+def test_choice_without_tools(x: Exchange) -> None:
+    """tool_choice "required", or a name, without tools or with an empty list is refused with a 4xx.
+
+    It cannot be met: code that indexes tool_calls[0] fails far from the cause.
+    """
+    must_refuse(x, "a forced call without tools")
+
+
+@rule(
+    "tool.choice.bad-refused",
+    SHOULD,
+    on=_requests("every request with such a tool_choice", _unknown_choice, "choice-unknown-word", "choice-number"),
+    source=openapi("ChatCompletionToolChoiceOption: none, auto, required, or an object"),
+)
+def test_choice_bad(x: Exchange) -> None:
+    """A tool_choice of an unknown word or a wrong type is refused with a 4xx.
+
+    Taken for auto in silence, a misspelt "required" or "none" lets the model do what it was not to do.
+    """
+    must_refuse(x, "this tool_choice")
+
+
+@rule(
+    "tool.list.empty-no-5xx",
+    SHOULD,
+    on=_requests(
+        "every request with an empty list of tools",
+        lambda x: x.asked.get("tools") == [] and not x.asked.get("tool_choice"),
+        "tools-empty",
+    ),
+    book="TOOL-026",
+    source=observed("OpenAI, vLLM: 400; others take it as no tools"),
+)
+def test_list_empty(x: Exchange) -> None:
+    """An empty list of tools is refused with a 4xx or taken as no tools, never answered with a 5xx.
+
+    Frameworks send it when an agent has lost its last tool.
+    """
+    must_not_crash(x)

@@ -1,0 +1,130 @@
+"""What stands around the calls of a stream: no markup in the text, also when the call is cut, or comes later on."""
+
+from __future__ import annotations
+
+import re
+
+from wireproof.asking import Choice as Asked
+from wireproof.asking import tool_choice, tools
+from wireproof.evidence import is_answer, is_stream
+from wireproof.exchange import Exchange
+from wireproof.markers import call_json, every, found, partial_start
+from wireproof.rules import MUST, Each, Twins, contract, each_of, engine, of, rule
+from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.chat import Choice
+
+# One that is cut where a marker is being written is compared with its plain twin.
+_CUT_TWINS = ("tool-plain-cut-2", "tool-stream-cut-2")
+_CUTS = ("tool-stream-cut-1", "tool-stream-cut-2", "tool-stream-cut-20", "tools-cut-stream")
+
+
+def _texts(choice: Choice) -> list[str]:
+    return [text for text in (choice.content, choice.refusal) if text]
+
+
+def _half(text: str) -> str | None:
+    """The beginning of a marker with which a text ends."""
+    return None if found(text) else partial_start(text.rstrip())
+
+
+@rule(
+    "toolstream.content.no-markup",
+    MUST,
+    on=Each(
+        "every chat stream of a request with tools",
+        lambda x: is_stream(x) and bool(tools(x)),
+        ("tools-auto-stream", "tools-required-stream", "tools-named-stream", *_CUTS),
+    ),
+    book="TOOLSTREAM-014",
+    source=contract("markup is for the parser"),
+)
+def test_content_no_markup(x: Exchange) -> None:
+    """No markup of a tool call is streamed as text, not even its beginning beside a call, nor a call as bare JSON.
+
+    A parser that does not hold a half marker back shows "<tool_c" to users; without a parser the call is text for
+    every client, and the agent ends there.
+    """
+    choice = tool_choice(x)
+    if choice.kind in (Asked.NONE, Asked.UNKNOWN):
+        raise NotApplicable("text that looks like a call is allowed here, or nothing tells what was asked")
+    given = every(x.request.body.decode("utf-8", "replace"))
+    for c in x.assembled.choices:
+        for text in _texts(c):
+            marker = found(text)
+            # A free model may babble a marker; with a name behind it, it is a call that was not parsed.
+            sure = choice.forced or bool(c.calls)
+            meant = marker and (sure or any(name in text.partition(marker)[2] for name in tools(x)))
+            leak = marker if meant and every(text) - given else _half(text) if sure else None
+            require(leak is None, "no call markup in the text", got=text, at=c.parts[-1])
+            bare = call_json(text, tools(x))
+            spoken = bare and text.strip() in str(x.asked.get("messages"))
+            require(not bare or spoken, f"a call of {bare} in tool_calls", got=f"as text: {text}", at=c.parts[-1])
+
+
+@rule(
+    "toolstream.marker.split",
+    MUST,
+    on=Twins(
+        "the same question for a tool, plain and streamed",
+        is_answer,
+        ("tools-auto", "tools-auto-stream", *_CUT_TWINS),
+    ),
+    source=engine("vllm", "issue 57490", "https://github.com/vllm-project/vllm/issues/57490"),
+)
+def test_marker_split(plain: Exchange, stream: Exchange) -> None:
+    """A call of the plain answer is not lost in the stream because the marker came in two pieces, one of them as text.
+
+    The agent ends with "<|action" as its answer. (A whole marker as text is judged by toolstream.content.no-markup.)
+    """
+    before = {o.index: o for o in plain.outcomes if isinstance(o.index, int)}
+    judged = False
+    for choice in stream.finished_stream.choices:
+        twin = before.get(choice.index)
+        if twin is not None and twin.calls:
+            judged = True
+            half = next((text for text in _texts(choice) if _half(text)), None)
+            require(choice.calls or half is None, "the call of the plain answer", got=f"text {half!r}", owner=stream)
+    if not judged:
+        raise inconclusive("the plain answer has no tool call")
+
+
+@rule(
+    "toolstream.cut.well-formed",
+    MUST,
+    on=of("tool-stream-long", *_CUTS),
+    source=engine("vllm", "issue 37937", "https://github.com/vllm-project/vllm/issues/37937"),
+)
+def test_cut_well_formed(whole: Exchange, *cut: Exchange) -> None:
+    """A stream that the limit on tokens cuts inside a tool call goes on to its end, without an error event.
+
+    Half a call is nothing that a parser may stumble over: agents see an APIError and send the same request again.
+    (Its finish_reason and [DONE], and a 5xx, have rules of their own.)
+    """
+    _ = whole.finished_stream  # a server that fails in any case does not fail because of the cut
+    for x in cut:
+        if x.is_event_stream and x.errors:
+            require(False, "a stream that ends with length", got=x.errors[0].event.data, at=x.errors[0], owner=x)
+    for x in cut:
+        _ = x.finished_stream
+
+
+# How a server that renders the history of calls as text writes them: the model copies it.
+_RENDERED = re.compile(r"\bread_gauge\s*\(|\"name\"\s*:\s*\"read_gauge\"|call_gauge_1")
+
+
+@rule(
+    "toolstream.history.no-leak",
+    MUST,
+    on=each_of("tool-stream-history"),
+    source=engine("Rapid-MLX", "issue 1592", "https://github.com/raullenchai/Rapid-MLX/issues/1592"),
+)
+def test_history_no_leak(x: Exchange) -> None:
+    """After a tool result the streamed text has no call in it, neither as markup nor as the history was rendered.
+
+    Users see `read_gauge({...})` in the chat, from the second turn on, and only with stream.
+    """
+    for choice in x.finished_stream.choices:
+        for text in _texts(choice):
+            rendered = _RENDERED.search(text)
+            leaked = found(text) or (rendered.group() if rendered else None)
+            require(leaked is None, "an answer without call text", got=text, at=choice.parts[-1])
