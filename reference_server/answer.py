@@ -28,6 +28,7 @@ class HttpRequest:
 
 class PieceKind(StrEnum):
     TEXT = "text"
+    REASONING = "reasoning"
     CALL_START = "call_start"
     CALL_ARGS = "call_args"
     FINISH = "finish"
@@ -54,8 +55,9 @@ class TokenLogprob:
 class Piece:
     """A bit of generation of one choice, ready to be sent.
 
-    `text` holds complete characters only. `tokens` counts this choice's completion tokens so far, `after` is
-    how long the model worked since the previous piece of any choice.
+    `text` holds complete characters only. `tokens` counts this choice's completion tokens so far, `thought` those
+    of them that it thought before it answered; `after` is how long the model worked since the previous piece of
+    any choice.
     """
 
     index: int
@@ -68,6 +70,7 @@ class Piece:
     finish: str | None = None
     after: float = 0.0
     tokens: int = 0
+    thought: int = 0
 
 
 class Chunk(dict[str, Any]):
@@ -144,9 +147,10 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The response is over."""
+    """The response is over. `idle` is how long the connection then waits for a request (seconds; None: as always)."""
 
     how: How
+    idle: float | None = None
 
 
 Step = Emit | Close

@@ -23,6 +23,8 @@ from .routes import Gauges, Json, Route, Text, find, simple, too_large
 _FAULT = "/fault/"
 _PREFIX_BLOCK = 128
 _PREFIX_LEAST = 1024
+# So many answers at a time do not slow each other down; the next ones do, up to a point.
+_UNSHARED = 3
 
 
 class PrefixCache:
@@ -111,7 +113,7 @@ class App:
                 prompt = engine.render(chat)
                 self._check_length(chat, prompt)
             else:
-                body = parse_json(exchange.http.body) if route is Route.TOKENIZE else {}
+                body = parse_json(exchange.http.body) if route in (Route.TOKENIZE, Route.DETOKENIZE) else {}
                 return self._simple(exchange, simple(route, argument, body, self.config, self.gauges))
         except ApiError as error:
             return self._refuse(exchange, error)
@@ -146,6 +148,7 @@ class App:
         )
         gauges.start(len(prompt))
         finished = False
+        pieces: Iterator[Piece] = iter(())
         try:
             made = self._shared(gauges.count(engine.generate(chat, prompt, config)))
             pieces = hooks.apply(Layer.MODEL, made, context)
@@ -167,13 +170,32 @@ class App:
                 yield from self._send(exchange, context, self._json_answer(exchange, 200, value))
             finished = True
         finally:
-            gauges.end(finished)
+            close = getattr(pieces, "close", None)
+            if close is not None:
+                close()
+            self._end(finished, len(prompt))
+
+    def _end(self, finished: bool, prompt: int) -> None:
+        """A request is over, unless a fault goes on with it: then it is when its orphan is."""
+        orphan = next((o for o in self.config.orphans if not o.counted), None)
+        if orphan is None or finished:
+            self.gauges.end(finished, prompt)
+            return
+        orphan.counted, rest = True, orphan.steps
+
+        def until_over() -> Iterator[Step]:
+            try:
+                yield from rest
+            finally:
+                self.gauges.end(False, prompt)
+
+        orphan.steps = until_over()
 
     def _shared(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """The model's time is shared with answers that nobody waits for any more."""
+        """The model's time is shared with answers that nobody waits for any more, and with a crowd of others."""
         for piece in pieces:
-            others = len(self.config.orphans)
-            yield replace(piece, after=piece.after * (1 + others)) if others else piece
+            others = max(len(self.config.orphans), min(self.gauges.running - _UNSHARED, _UNSHARED))
+            yield replace(piece, after=piece.after * (1 + others)) if others > 0 else piece
 
     def _refuse(self, exchange: _Exchange, error: ApiError) -> Iterator[Step]:
         return self._simple(exchange, Json(error.body(), error.status, error.headers))

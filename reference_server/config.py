@@ -23,6 +23,7 @@ class Orphan:
     steps: Iterator[Any]
     due: float = 0.0
     running: bool = False
+    counted: bool = False  # by the gauge of running requests
 
 
 @dataclass(frozen=True)

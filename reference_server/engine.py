@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from . import model, vocab
+from . import model, thinking, vocab
 from .answer import Piece, PieceKind, TokenLogprob
 from .config import Config
 from .constrain import Phase, Rails
@@ -127,6 +127,9 @@ class _Choice:
         self.done = False
         self._chat = chat
         self._plan = intent.plan()
+        self._thought = thinking.thought(chat)
+        self._hidden = thinking.hidden(chat)
+        self._thought_tokens = 0
         self._rails = Rails(chat)
         self._text = _Text(chat.stop)
         self._args = _Text(())
@@ -157,6 +160,9 @@ class _Choice:
         if self._count >= self._limit:
             yield from self._finish("length")
             return
+        if self._thought_tokens < len(self._thought):
+            yield from self._think()
+            return
         token, entry = self._sample()
         if token == vocab.EOS:
             yield from self._finish(self._stop_reason())
@@ -185,8 +191,18 @@ class _Choice:
             if text:
                 yield self._piece(PieceKind.CALL_ARGS, text=text)
 
+    def _think(self) -> Iterator[Piece]:
+        """One token of the thought. It is fixed, so that the answer after it is the same as without."""
+        token = self._thought[self._thought_tokens]
+        self._thought_tokens += 1
+        self._count += 1
+        if not self._hidden:
+            yield self._piece(PieceKind.REASONING, text=vocab.TOKENS[token].decode())
+
     def _piece(self, kind: PieceKind, text: str = "", name: str = "", logprobs: tuple[TokenLogprob, ...] = ()) -> Piece:
-        return Piece(self.index, kind, text, self._calls, "", name, logprobs, tokens=self._count)
+        return Piece(
+            self.index, kind, text, self._calls, "", name, logprobs, tokens=self._count, thought=self._thought_tokens
+        )
 
     def _flush(self) -> Iterator[Piece]:
         text, entries = self._text.flush()
@@ -202,7 +218,7 @@ class _Choice:
     def _finish(self, reason: str) -> Iterator[Piece]:
         yield from self._flush()
         self.done = True
-        yield Piece(self.index, PieceKind.FINISH, finish=reason, tokens=self._count)
+        yield Piece(self.index, PieceKind.FINISH, finish=reason, tokens=self._count, thought=self._thought_tokens)
 
 
 def limit_of(chat: ChatRequest, prompt: int, config: Config) -> int:
@@ -249,4 +265,5 @@ def _timed(piece: Piece, after: float, call_id: str) -> Piece:
         piece.finish,
         after,
         piece.tokens,
+        piece.thought,
     )

@@ -109,7 +109,7 @@ class Matrix:
 
     def _judge(self, judged: _Judged) -> None:
         judged.by_status = {}
-        judge = Judge(Recording(()), {})
+        judge = Judge(Recording(()))
         for r in self._single:
             v = judge.single(r, judged.exchange)
             if v is not None:

@@ -39,10 +39,11 @@ class _Counter:
 
 
 def config(**changes: object) -> Config:
-    """A config whose clock, ids and entropy are fixed, and that asks for a key."""
+    """A config whose clock, ids and entropy are fixed, that asks for a key, and serves two models."""
     counter = _Counter()
     values: dict[str, object] = {"clock": lambda: _START, "ids": counter.ids, "entropy": counter.entropy}
     values["api_key"] = "sk-reference-0123456789"
+    values["models"] = ("tiny-reference", "org/tiny-reference")
     return Config(**{**values, **changes})  # type: ignore[arg-type]
 
 
@@ -84,10 +85,11 @@ class MemorySender:
 
 class _MemoryLane:
     def __init__(self, sender: MemorySender, number: int) -> None:
-        self._sender, self._number, self._open, self._connects = sender, number, False, 0
+        self._sender, self._number, self._connects = sender, number, 0
+        self._open_until = 0.0  # when the server closes the idle connection (seconds, the sender's clock)
 
     async def close(self) -> None:
-        self._open = False
+        self._open_until = 0.0
 
     def _begin(self, scenario: Scenario) -> _MemoryFlight:
         self._connects += 1
@@ -120,12 +122,12 @@ class _MemoryLane:
         return flight
 
     async def send(self, scenario: Scenario, *, reuse: bool) -> Transcript:
-        kept = reuse and self._open
+        kept = reuse and self._sender.now < self._open_until
         if kept:
             self._connects -= 1
         flight = self._begin(scenario)
         transcript = await flight.wait()
-        self._open = flight.keep
+        self._open_until = self._sender.now + flight.keep
         return transcript
 
 
@@ -151,7 +153,8 @@ class _MemoryFlight:
         self._now = 0.0
         self._next: Emit | Close | None = None
         self._ending, self._detail = Ending.CLOSED, ""
-        self.keep = self.over = False
+        self.keep = 0.0  # how long the connection stays open afterwards
+        self.over = False
         self._look()
 
     def _look(self) -> None:
@@ -170,7 +173,8 @@ class _MemoryFlight:
         step, limits = self._next, self._sender.limits
         if isinstance(step, Close):
             ends = {How.KEEP: Ending.COMPLETE, How.END: Ending.CLOSED, How.RESET: Ending.RESET}
-            self.keep = step.how is How.KEEP
+            idle = self._sender.app.config.idle_seconds if step.idle is None else step.idle
+            self.keep = idle if step.how is How.KEEP else 0.0
             return self._end(ends[step.how])
         assert step is not None
         self._silent += step.after

@@ -52,6 +52,7 @@ class _Connection:
     ahead: bytearray = field(default_factory=bytearray)
     ended: bool = False
     wrote: bool = False  # something of the present answer
+    idle: float | None = None  # how long to wait for the next request, where the answer before says so
 
     async def serve(self) -> None:
         """Answer requests until the client leaves or an answer says that the connection ends."""
@@ -105,7 +106,7 @@ class _Connection:
                     self.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                     # A new informational answer must not be sent twice.
                     parser.send(h11.InformationalResponse(status_code=100, headers=[]))
-                data = await self._more(config.idle_seconds)
+                data = await self._more(config.idle_seconds if self.idle is None else self.idle)
                 if not data:
                     raise _Gone
                 try:
@@ -136,7 +137,7 @@ class _Connection:
         try:
             for number, step in enumerate(steps):
                 if isinstance(step, Close):
-                    how = step.how
+                    how, self.idle = step.how, step.idle
                     continue
                 # Small delays add up exactly; a client that reads slowly does not cause a burst later.
                 due = max(due, loop.time() - 0.05) + step.after
@@ -161,6 +162,8 @@ class _Connection:
         return how
 
     async def _write(self, step: Emit, watch: "asyncio.Future[None]") -> None:
+        if self.writer.transport.is_closing():
+            raise _Gone
         self.writer.write(step.data)
         if self.writer.transport.get_write_buffer_size() > _READ:
             await self._drain(watch)

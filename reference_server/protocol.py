@@ -47,13 +47,13 @@ def dumps(value: Any) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-def usage(identity: Identity, completion: int) -> dict[str, Any]:
+def usage(identity: Identity, completion: int, thought: int) -> dict[str, Any]:
     return {
         "prompt_tokens": identity.prompt_tokens,
         "completion_tokens": completion,
         "total_tokens": identity.prompt_tokens + completion,
         "prompt_tokens_details": {"cached_tokens": identity.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": thought},
     }
 
 
@@ -74,17 +74,19 @@ class _Message:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.tokens = 0
-        self._text = ""
+        self.tokens = self.thought = 0
+        self._text = self._reasoning = ""
         self._calls: list[dict[str, Any]] = []
         self._entries: list[TokenLogprob] = []
         self._finish: str | None = None
 
     def add(self, piece: Piece) -> None:
-        self.tokens = piece.tokens
+        self.tokens, self.thought = piece.tokens, piece.thought
         self._entries += piece.logprobs
         if piece.kind is PieceKind.TEXT:
             self._text += piece.text
+        elif piece.kind is PieceKind.REASONING:
+            self._reasoning += piece.text
         elif piece.kind is PieceKind.CALL_START:
             function = {"name": piece.name, "arguments": ""}
             self._calls.append({"id": piece.call_id, "type": "function", "function": function})
@@ -95,6 +97,8 @@ class _Message:
 
     def choice(self, chat: ChatRequest) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": self._text, "refusal": None}
+        if self._reasoning:  # the name that vLLM uses
+            message["reasoning"] = self._reasoning
         if self._calls:
             message["content"] = self._text or None
             if chat.legacy:
@@ -122,7 +126,11 @@ def message(pieces: Iterable[Piece], chat: ChatRequest, identity: Identity) -> d
         "created": identity.created,
         "model": identity.model,
         "choices": [part.choice(chat) for part in parts.values()],
-        "usage": usage(identity, sum(part.tokens for part in parts.values())),
+        "usage": usage(
+            identity,
+            sum(part.tokens for part in parts.values()),
+            sum(part.thought for part in parts.values()),
+        ),
         "service_tier": "default",
         "system_fingerprint": FINGERPRINT,
     }
@@ -131,6 +139,8 @@ def message(pieces: Iterable[Piece], chat: ChatRequest, identity: Identity) -> d
 def _delta(piece: Piece, chat: ChatRequest) -> dict[str, Any]:
     if piece.kind is PieceKind.TEXT:
         return {"content": piece.text}
+    if piece.kind is PieceKind.REASONING:
+        return {"reasoning": piece.text}
     if piece.kind is PieceKind.FINISH:
         return {}
     if piece.kind is PieceKind.CALL_START:
@@ -145,6 +155,7 @@ def _delta(piece: Piece, chat: ChatRequest) -> dict[str, Any]:
 def chunks(pieces: Iterable[Piece], chat: ChatRequest, identity: Identity) -> Iterator[Chunk]:
     """The chunk objects of a stream: role first, then increments, the finish, and usage if asked for."""
     tokens: dict[int, int] = {}
+    thought: dict[int, int] = {}
 
     def chunk(choices: list[dict[str, Any]], after: float) -> Chunk:
         value = Chunk(
@@ -170,12 +181,12 @@ def chunks(pieces: Iterable[Piece], chat: ChatRequest, identity: Identity) -> It
         if piece.index not in tokens:
             yield chunk([choice(piece.index, {"role": "assistant", "content": "", "refusal": None})], after)
             after = 0.0
-        tokens[piece.index] = piece.tokens
+        tokens[piece.index], thought[piece.index] = piece.tokens, piece.thought
         one = choice(piece.index, _delta(piece, chat), piece.logprobs)
         one["finish_reason"] = piece.finish
         yield chunk([one], after)
     if chat.include_usage:
-        yield chunk([], 0.0).changed(usage=usage(identity, sum(tokens.values())))
+        yield chunk([], 0.0).changed(usage=usage(identity, sum(tokens.values()), sum(thought.values())))
 
 
 def frames(chunks: Iterable[dict[str, Any]], heartbeat: float) -> Iterator[Frame]:

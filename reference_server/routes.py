@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from . import engine, vocab
 from .answer import ApiError, HttpRequest, Piece, PieceKind, invalid
 from .config import Config
-from .fields import string
+from .fields import array, string
 from .messages import parse_messages
 from .request import ChatRequest, unknown_model
 from .tools import parse_tools
@@ -27,6 +27,7 @@ class Route(StrEnum):
     MODELS = "models"
     MODEL = "model"
     TOKENIZE = "tokenize"
+    DETOKENIZE = "detokenize"
     HEALTH = "health"
     VERSION = "version"
     METRICS = "metrics"
@@ -37,11 +38,13 @@ _PATHS = {
     "/v1/models": Route.MODELS,
     "/v1/tokenize": Route.TOKENIZE,
     "/tokenize": Route.TOKENIZE,
+    "/v1/detokenize": Route.DETOKENIZE,
+    "/detokenize": Route.DETOKENIZE,
     "/health": Route.HEALTH,
     "/version": Route.VERSION,
     "/metrics": Route.METRICS,
 }
-_POSTS = (Route.CHAT, Route.TOKENIZE)
+_POSTS = (Route.CHAT, Route.TOKENIZE, Route.DETOKENIZE)
 _OPEN = (Route.HEALTH, Route.VERSION, Route.METRICS)
 
 
@@ -67,26 +70,34 @@ class Gauges:
     waiting: int = 0
     prompt_tokens: int = 0
     generation_tokens: int = 0
+    held_tokens: int = 0
     finished: dict[str, int] = field(default_factory=lambda: {"stop": 0, "length": 0, "abort": 0})
 
     def start(self, prompt: int) -> None:
         self.running += 1
         self.prompt_tokens += prompt
+        self.held_tokens += prompt
 
-    def end(self, finished: bool) -> None:
+    def end(self, finished: bool, prompt: int) -> None:
         self.running -= 1
+        self.held_tokens -= prompt
         if not finished:
             self.finished["abort"] += 1
 
     def count(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """The same pieces, counted as they pass."""
         seen: dict[int, int] = {}
-        for piece in pieces:
-            self.generation_tokens += piece.tokens - seen.get(piece.index, 0)
-            seen[piece.index] = piece.tokens
-            if piece.kind is PieceKind.FINISH:
-                self.finished["length" if piece.finish == "length" else "stop"] += 1
-            yield piece
+        try:
+            for piece in pieces:
+                new = piece.tokens - seen.get(piece.index, 0)
+                self.generation_tokens += new
+                self.held_tokens += new
+                seen[piece.index] = piece.tokens
+                if piece.kind is PieceKind.FINISH:
+                    self.finished["length" if piece.finish == "length" else "stop"] += 1
+                yield piece
+        finally:
+            self.held_tokens -= sum(seen.values())
 
 
 def too_large(config: Config) -> ApiError:
@@ -139,6 +150,8 @@ def simple(route: Route, argument: str, body: dict[str, Any], config: Config, ga
         return Json(_model(argument, config))
     if route is Route.TOKENIZE:
         return Json(_tokenize(body, config))
+    if route is Route.DETOKENIZE:
+        return Json(_detokenize(body, config))
     if route is Route.HEALTH:
         return Json({"status": "ok"})
     if route is Route.VERSION:
@@ -173,12 +186,24 @@ def _tokenize(body: dict[str, Any], config: Config) -> dict[str, Any]:
     return {"count": len(tokens), "max_model_len": config.context_tokens, "tokens": tokens}
 
 
+def _detokenize(body: dict[str, Any], config: Config) -> dict[str, Any]:
+    model = string(body, "model")
+    if model and model not in config.models:
+        raise unknown_model(model)
+    tokens = array(body.get("tokens"), "tokens")
+    for i, token in enumerate(tokens):
+        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < vocab.SIZE:
+            raise invalid(f"Invalid 'tokens[{i}]': expected a token id below {vocab.SIZE}.", "tokens")
+    return {"prompt": vocab.decode(tokens).decode(errors="replace")}
+
+
 def _metrics(config: Config, gauges: Gauges) -> str:
     """Prometheus text with vLLM's names."""
     label = f'model_name="{config.model}"'
-    rows: list[tuple[str, str, list[tuple[str, int]]]] = [
+    rows: list[tuple[str, str, list[tuple[str, float]]]] = [
         ("vllm:num_requests_running", "gauge", [(label, gauges.running)]),
         ("vllm:num_requests_waiting", "gauge", [(label, gauges.waiting)]),
+        ("vllm:kv_cache_usage_perc", "gauge", [(label, gauges.held_tokens / config.context_tokens)]),
         ("vllm:prompt_tokens_total", "counter", [(label, gauges.prompt_tokens)]),
         ("vllm:generation_tokens_total", "counter", [(label, gauges.generation_tokens)]),
         (

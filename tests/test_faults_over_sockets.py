@@ -28,7 +28,7 @@ NAMES = [
     "chunk.role-every-chunk+done.missing",
 ]
 # What a busy machine can spoil or show by chance.
-_SLOW = ("sse.flush", "sse.header.sent-early", "done.body", "sse.gap")
+_SLOW = ("sse.flush", "sse.header.sent-early", "done.body", "sse.gap", "cancel.", "operations.")
 TIMED = frozenset(r for r in rules.load() if r.startswith(_SLOW))
 
 

@@ -92,12 +92,15 @@ _choice_fault(
 )
 
 _message_fault(
-    "choice.role-missing", "A message has no role.", {"choice.message.role-assistant"}, lambda m: m.pop("role")
+    "choice.role-missing",
+    "A message has no role.",
+    {"choice.message.role-assistant", "tool.history.own-message-accepted"},
+    lambda m: m.pop("role"),
 )
 _message_fault(
     "choice.role-model",
     'The role of an answer is "model".',
-    {"choice.message.role-assistant"},
+    {"choice.message.role-assistant", "tool.history.own-message-accepted"},
     lambda m: m.update(role="model"),
 )
 _message_fault(

@@ -210,7 +210,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     return each_choice(chunks, edit)
 
 
-@fault("chunk.error-member", layer=Layer.CHUNK, breaks={"chunk.error.absent"})
+@fault("chunk.error-member", layer=Layer.CHUNK, breaks={"chunk.error.absent", "sse.error.before-stream-is-4xx"})
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """Every chunk says that there is no error, in an error member that is an object."""
     return each(chunks, lambda c: c.update(error={"message": "success", "type": "none", "param": None, "code": "0"}))
@@ -222,7 +222,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     return each(chunks, lambda c: c.update(obfuscation="k3Jw9"))
 
 
-@fault("chunk.fingerprint-number", layer=Layer.CHUNK, breaks={"chunk.schema.openapi"})
+@fault("chunk.fingerprint-number", layer=Layer.CHUNK, breaks={"chunk.schema.openapi", "param.fingerprint.string"})
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """system_fingerprint is a number."""
     return each(chunks, lambda c: c.update(system_fingerprint=7))
@@ -244,7 +244,12 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "chunk.zero-usage-each",
     layer=Layer.CHUNK,
-    breaks={"usage.completion.counted", "usage.prompt.independent", "usage.stream.unasked-on-choices"},
+    breaks={
+        "usage.completion.counted",
+        "usage.prompt.independent",
+        "usage.reasoning.counted",
+        "usage.stream.unasked-on-choices",
+    },
     cases=("B1-023",),
     source="https://github.com/mudler/LocalAI/issues/1744",
 )

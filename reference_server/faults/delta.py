@@ -201,7 +201,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "chunk.calls-dropped",
     layer=Layer.CHUNK,
-    breaks={"chunk.parity.with-plain"},
+    breaks={"chunk.parity.with-plain", "tool.named.only-it", "tool.required.calls"},
     cases=("B1-043",),
     source="https://github.com/lidge-jun/opencodex/issues/3770",
 )

@@ -71,7 +71,7 @@ _reworded(
 _reworded(
     "finish.cut-is-stop",
     "An answer cut by the limit says stop.",
-    {"schema.cut.is-length", "finish.length.when-cut", "finish.tool-calls.cut-is-length"},
+    {"reasoning.cut.is-length", "schema.cut.is-length", "finish.length.when-cut", "finish.tool-calls.cut-is-length"},
     _swap("length", "stop"),
     Layer.MODEL,
     cases=("B1-037",),
@@ -81,6 +81,7 @@ _reworded(
     "finish.always-stop",
     "finish_reason is hard coded to stop.",
     {
+        "reasoning.cut.is-length",
         "schema.cut.is-length",
         "finish.length.when-cut",
         "finish.tool-calls.cut-is-length",
@@ -270,7 +271,13 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
 @fault(
     "finish.stop-in-reasoning",
     layer=Layer.CHUNK,
-    breaks={"finish.stream.once", "chunk.finish.nothing-after", "chunk.finish.empty-delta"},
+    breaks={
+        "finish.stream.once",
+        "chunk.finish.nothing-after",
+        "chunk.finish.empty-delta",
+        "reasoning.field.same-in-both-modes",
+        "reasoning.usage.counted",
+    },
     cases=("B1-039",),
     source="https://github.com/open-webui/open-webui/issues/16377",
 )

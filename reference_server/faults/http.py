@@ -76,7 +76,11 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     return answer if answer.stream else with_body(answer, lambda data: b"\xef\xbb\xbf" + data)
 
 
-@fault("http.json-latin-1", layer=Layer.HTTP, breaks={"http.json.utf8-no-bom", "chunk.parity.with-plain"})
+@fault(
+    "http.json-latin-1",
+    layer=Layer.HTTP,
+    breaks={"http.json.utf8-no-bom", "chunk.parity.with-plain", "tool.arguments.unicode-exact"},
+)
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """Accented letters of a JSON body are single bytes, as in Latin-1."""
     if answer.stream:
@@ -156,6 +160,8 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
         "stop.text.nothing-lost",
         "usage.stream.chunk-when-asked",
     },
+    cases=("B1-041",),
+    source="https://github.com/BerriAI/litellm/issues/39748",
 )
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     """A stream breaks off in its fourth event, with a reset."""
@@ -218,7 +224,13 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     return with_body(answer, lambda data: gzip.compress(data, mtime=0), content_encoding="gzip")
 
 
-@fault("http.no-request-id", layer=Layer.HTTP, breaks={"http.request-id.present"})
+@fault(
+    "http.no-request-id",
+    layer=Layer.HTTP,
+    breaks={"http.request-id.present"},
+    cases=("B1-107",),
+    source="https://github.com/vllm-project/vllm/issues/9593",
+)
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """Answers carry no X-Request-Id header."""
     return replace(answer, headers=answer.with_headers(x_request_id=None))

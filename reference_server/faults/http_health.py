@@ -8,6 +8,8 @@ from ..config import Config
 from . import Context, Layer, fault
 
 _DYING: "WeakKeyDictionary[Config, bool]" = WeakKeyDictionary()
+# The request that finds it dead has no other member: what is odd and served is judged by rules of its own.
+_PLAIN = frozenset(("model", "messages", "max_tokens", "temperature"))
 
 
 @fault("http.dies-of-a-bad-request", layer=Layer.HTTP, breaks={"http.refusal.server-survives"})
@@ -16,7 +18,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     if answer.status >= 400 and b'"strict"' not in ctx.http.body:  # a schema that cannot be enforced hurts nobody
         _DYING[ctx.config] = True
         return answer
-    if ctx.chat is None or not _DYING.pop(ctx.config, False):
+    if ctx.chat is None or not _PLAIN.issuperset(ctx.chat.body) or not _DYING.pop(ctx.config, False):
         return answer
     body = {"error": {"message": "generation thread died", "type": "server_error", "param": None, "code": None}}
     data = json.dumps(body).encode()

@@ -78,8 +78,12 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
         "schema.unicode.exact",
         "schema.keys.exact",
         "schema.keyword.string",
+        "tokenize.detokenize.inverts",
         "http.body.unicode-equal",
         "usage.prompt.independent",
+        "tool.arguments.unicode-exact",
+        "tool.argument.markers-survive",
+        "tool.strict.valid",
     },
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:

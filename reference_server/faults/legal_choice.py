@@ -14,7 +14,7 @@ Body = dict[str, Any]
 _NOTHING: frozenset[str] = frozenset()
 
 
-@fault("legal.usage-details-absent", layer=Layer.MESSAGE, breaks=_NOTHING)
+@fault("legal.usage-details-absent", layer=Layer.MESSAGE, breaks={"reasoning.usage.counted"})
 def _(body: Body, ctx: Context) -> Body:
     """Usage has the three counts and no details."""
     if not body.get("usage"):
@@ -45,7 +45,7 @@ def _(body: Body, ctx: Context) -> Body:
 
     def change(choice: Body) -> None:
         choice.update(stop_reason=None, matched_stop=1, token_ids=None)
-        choice["message"].update(reasoning=None, reasoning_content=None)
+        choice["message"] = {"reasoning": None, "reasoning_content": None, **choice["message"]}
 
     return {**each_choice(body, change), "timings": {"predicted_n": 3}, "prompt_logprobs": None}
 
@@ -108,7 +108,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
         yield from later[index]
 
 
-@fault("legal.thought-only", layer=Layer.MESSAGE, breaks=_NOTHING)
+@fault("legal.thought-only", layer=Layer.MESSAGE, breaks={"reasoning.usage.counted"})
 def _(body: Body, ctx: Context) -> Body:
     """A sampled answer of one choice was cut while it still thought: reasoning_content, and content null."""
 

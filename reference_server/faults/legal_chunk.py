@@ -185,7 +185,11 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     return each(chunks, lambda c: c.setdefault("usage", None))
 
 
-@fault("legal.reasoning-deltas", layer=Layer.CHUNK, breaks=())
+@fault(
+    "legal.reasoning-deltas",
+    layer=Layer.CHUNK,
+    breaks={"reasoning.field.same-in-both-modes", "reasoning.usage.counted"},
+)
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """The model thinks first: reasoning_content comes in fragments before the text."""
     for chunk in chunks:

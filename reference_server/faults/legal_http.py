@@ -11,6 +11,11 @@ from . import Context, Layer, fault
 from .http import with_body
 
 
+def _is_json(answer: HttpAnswer) -> bool:
+    """Whether it is one JSON text (the metrics are none)."""
+    return not answer.stream and ("content-type", "application/json") in answer.headers
+
+
 def _accepts(ctx: Context, coding: str) -> bool:
     return coding in (ctx.http.header("accept-encoding") or "")
 
@@ -60,6 +65,8 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
 @fault("legal.charset-and-case", layer=Layer.HTTP, breaks=())
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """Media types are written in odd case and have a charset; so are the names of the headers."""
+    if not (answer.stream or _is_json(answer)):
+        return answer
     media = "Text/Event-Stream;charset=UTF-8" if answer.stream else "Application/JSON ; charset=utf-8"
     headers = answer.with_headers(content_type=media)
     return replace(answer, headers=tuple((name.upper(), value) for name, value in headers))
@@ -88,7 +95,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
 @fault("legal.json-whitespace", layer=Layer.HTTP, breaks=())
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """Plain bodies are indented and end with a newline."""
-    if answer.stream:
+    if not _is_json(answer):
         return answer
     return with_body(answer, lambda data: json.dumps(json.loads(data), indent=2, ensure_ascii=False).encode() + b"\n")
 
@@ -96,7 +103,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 @fault("legal.ascii-escapes", layer=Layer.HTTP, breaks=())
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """Plain bodies are ASCII, with escapes and whole surrogate pairs."""
-    return answer if answer.stream else with_body(answer, lambda data: json.dumps(json.loads(data)).encode())
+    return with_body(answer, lambda data: json.dumps(json.loads(data)).encode()) if _is_json(answer) else answer
 
 
 @fault("legal.one-byte-packets", layer=Layer.SOCKET, breaks=())

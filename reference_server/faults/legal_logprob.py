@@ -182,7 +182,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     return chat
 
 
-@fault("legal.logprob-reasoning", layer=Layer.MESSAGE, breaks=_NOTHING)
+@fault("legal.logprob-reasoning", layer=Layer.MESSAGE, breaks={"reasoning.usage.counted"})
 def _(body: Body, ctx: Context) -> Body:
     """The message has its reasoning in a member of its own, and the entries cover it, too."""
     if not isinstance(body.get("choices"), list) or ctx.chat is None or ctx.chat.top_logprobs != 20:

@@ -44,6 +44,40 @@ def messages(body: Body) -> list[Body]:
     return [m for m in found if isinstance(m, dict)] if isinstance(found, list) else []
 
 
+def in_messages(request: HttpRequest, change: Callable[[Body], None]) -> HttpRequest:
+    """The request with `change` done to each of its messages."""
+
+    def in_body(body: Body) -> None:
+        for message in messages(body):
+            change(message)
+
+    return changed(request, in_body)
+
+
+def kind(part: Any) -> Any:
+    """The type of a part of a message."""
+    return part.get("type") if isinstance(part, dict) else None
+
+
+def joined_text(message: Body) -> str | None:
+    """The text of a message, its text parts joined; None when it has something else."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    texts = [p.get("text") for p in content if kind(p) == "text"]
+    return "".join(texts) if len(texts) == len(content) and all(isinstance(t, str) for t in texts) else None
+
+
+def without_parts(request: HttpRequest, dropped: Callable[[Any], bool]) -> HttpRequest:
+    """The request without some parts of its messages."""
+
+    def fewer(message: Body) -> None:
+        if isinstance(message.get("content"), list):
+            message["content"] = [p for p in message["content"] if not dropped(p)]
+
+    return in_messages(request, fewer)
+
+
 def replaced(answer: HttpAnswer, status: int, reason: str, body: Any) -> HttpAnswer:
     """Another JSON answer in the place of this one."""
     data = json.dumps(body).encode()

@@ -194,7 +194,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     return steps
 
 
-@fault("schema.bad-detail", layer=Layer.MESSAGE, breaks={"schema.bad.envelope"})
+@fault("schema.bad-detail", layer=Layer.MESSAGE, breaks={"schema.bad.envelope", "error.envelope.object"})
 def _(body: Body, ctx: Context) -> Body:
     """What is wrong with a schema stands in a `detail` of its own form."""
     return {"detail": body["error"]["message"]} if ctx.status == 400 and _is_none(ctx.http) else body

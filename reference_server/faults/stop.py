@@ -106,7 +106,12 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     return _last_text_lost(pieces, whole=True) if ctx.chat and ctx.chat.stop and ctx.stream else pieces
 
 
-@fault("stop.whole-token-dropped", layer=Layer.MODEL, breaks={"stop.match.any-position"}, cases=("B1-067",))
+@fault(
+    "stop.whole-token-dropped",
+    layer=Layer.MODEL,
+    breaks={"stop.match.any-position", "param.stop.newline"},
+    cases=("B1-067",),
+)
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     """The token in which a stop string begins is dropped with the letters before the match."""
     return _last_text_lost(pieces, whole=False) if ctx.chat and ctx.chat.stop else pieces

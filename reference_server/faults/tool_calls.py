@@ -131,7 +131,11 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     return _as_text(pieces, '{"name": "NAME", "parameters": ', "}", finish="stop") if _is_free(ctx) else pieces
 
 
-@fault("tool.cut-call-as-text", layer=Layer.MODEL, breaks={"tool.content.no-markup", "toolstream.content.no-markup"})
+@fault(
+    "tool.cut-call-as-text",
+    layer=Layer.MODEL,
+    breaks={"tool.content.no-markup-when-cut", "toolstream.content.no-markup-when-cut"},
+)
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     """A call that the limit on tokens cut is handed out as text, markup and all."""
     whole = list(pieces)
@@ -296,6 +300,6 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """The server's own model of a message demands a refusal: plain answers become a 500."""
     if not is_plain(answer, ctx) or not _is_required(ctx):
         return answer
-    error = {"message": "refusal: Field required", "type": "internal_server_error", "param": None, "code": None}
+    error = {"message": "refusal: Field required", "type": "server_error", "param": None, "code": None}
     changed = with_body(answer, lambda data: json.dumps({"error": error}).encode())
     return replace(changed, status=500, reason="Internal Server Error")

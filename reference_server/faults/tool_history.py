@@ -39,7 +39,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 @fault(
     "tool.empty-content-refused",
     layer=Layer.PARAMS,
-    breaks={"tool.history.content-forms-equal"},
+    breaks={"tool.history.content-forms-equal", "role.assistant.empty-accepted"},
     cases=("B2-106",),
     source="https://github.com/ogx-ai/ogx/issues/1751",
 )
@@ -89,7 +89,11 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     return chat
 
 
-@fault("tool.own-members-refused", layer=Layer.PARAMS, breaks={"tool.history.own-message-accepted"})
+@fault(
+    "tool.own-members-refused",
+    layer=Layer.PARAMS,
+    breaks={"tool.history.own-message-accepted", "role.own-answer.accepted"},
+)
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     """The server writes refusal: null into each message, and refuses it in the history as an extra member."""
     for message in messages(chat.body):

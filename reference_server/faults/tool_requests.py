@@ -214,7 +214,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 @fault(
     "tool.roles-refused",
     layer=Layer.PARAMS,
-    breaks={"tool.history.null-content-accepted", "tool.history.own-message-accepted"},
+    breaks={"tool.history.null-content-accepted", "tool.history.own-message-accepted", "role.basic.accepted"},
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     """The chat template has no role tool: a history with a result is a 400."""

@@ -80,7 +80,11 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "toolstream.half-marker-before-call",
     layer=Layer.CHUNK,
-    breaks={"chunk.parity.with-plain", "toolstream.content.no-markup"},
+    breaks={
+        "chunk.parity.with-plain",
+        "toolstream.content.no-markup",
+        "toolstream.content.no-markup-when-cut",
+    },
 )
 def _(chunks: Chunks, ctx: Context) -> Chunks:
     """The beginning of the opening marker is sent as text before the call."""
@@ -94,7 +98,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 @fault(
     "toolstream.cut-marker-in-plain",
     layer=Layer.MESSAGE,
-    breaks={"chunk.parity.with-plain", "tool.content.no-markup"},
+    breaks={"chunk.parity.with-plain", "tool.content.no-markup-when-cut"},
     cases=("B2-018",),
     source="https://github.com/vllm-project/vllm/issues/47903",
 )

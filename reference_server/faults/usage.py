@@ -47,7 +47,7 @@ _message_fault(
 _message_fault(
     "usage.details-null",
     "The details of usage are null, as vLLM and SGLang send them.",
-    {"usage.details.integers"},
+    {"usage.details.integers", "reasoning.usage.counted"},
     lambda b: usage_changed(b, prompt_tokens_details=None, completion_tokens_details=None),
 )
 _message_fault(
@@ -72,13 +72,14 @@ _message_fault(
 
 @fault("usage.reasoning-not-counted", layer=Layer.MESSAGE, breaks={"usage.reasoning.counted"})
 def _(body: Body, ctx: Context) -> Body:
-    """A plain answer has a long reasoning_content whose tokens are not counted."""
-    if not isinstance(body.get("choices"), list):
+    """A sampled plain answer has a long reasoning_content whose tokens are not counted in the total."""
+    if not isinstance(body.get("choices"), list) or ctx.chat is None or not ctx.chat.sampling.temperature:
         return body
     changed = copy.deepcopy(body)
     for choice in changed["choices"]:
         choice["message"]["reasoning_content"] = "The user wants an answer, so I should think about one. " * 300
-    return changed
+    tokens = changed["usage"]["completion_tokens"]
+    return usage_changed(changed, completion_tokens_details={"reasoning_tokens": tokens})
 
 
 @fault("usage.stream-options-ignored", layer=Layer.REQUEST, breaks={"usage.stream-options.needs-stream"})

@@ -26,7 +26,12 @@ def _stream_fault(name: str, summary: str, breaks: set[str], count: Callable[[in
 _stream_fault(
     "usage.stream-zero",
     "A gateway overwrites the usage of a stream with an estimate: 0 completion tokens.",
-    {"usage.completion.counted", "usage.parity.with-plain"},
+    {
+        "usage.completion.counted",
+        "usage.details.within-totals",
+        "usage.parity.with-plain",
+        "usage.reasoning.counted",
+    },
     lambda tokens, ctx: 0,
     cases=("B1-077",),
     source="https://github.com/BerriAI/litellm/issues/37087",
@@ -62,7 +67,8 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     alone = ctx.chat is not None and ctx.chat.n == 1 and not ctx.chat.tools
     for piece in pieces:
         short = alone and piece.finish == "length" and piece.tokens > 1
-        yield replace(piece, tokens=piece.tokens - 1) if short else piece
+        tokens = piece.tokens - short
+        yield replace(piece, tokens=tokens, thought=min(piece.thought, tokens))
 
 
 @fault(
@@ -97,7 +103,16 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
         yield recounted(chunk, prompt=chunk["usage"]["prompt_tokens"] + 5) if chunk.get("usage") else chunk
 
 
-@fault("usage.last-message-only", layer=Layer.MESSAGE, breaks={"usage.prompt.grows"})
+@fault(
+    "usage.last-message-only",
+    layer=Layer.MESSAGE,
+    breaks={
+        "usage.prompt.grows",
+        "tool.history.tool-message-counts",
+        "tool.result.long-accepted",
+        "tokenize.count.equals-usage",
+    },
+)
 def _(body: Body, ctx: Context) -> Body:
     """Of a conversation only the last message is counted as prompt."""
     several = ctx.chat is not None and len(ctx.chat.messages) > 1

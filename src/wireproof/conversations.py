@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from . import conversations_schema, conversations_tools
+from . import conversations_cancel, conversations_load, conversations_param, conversations_schema, conversations_tools
+from . import conversations_errors as _errors
+from . import conversations_reasoning as _reasoning
+from . import conversations_roles as _roles
+from . import conversations_tokenize as _tokenize
 from .scenario import Scenario, Session, conversation
 
-assert conversations_schema and conversations_tools  # each registers its own
+# Each registers its own.
+assert _errors
+assert _reasoning and _roles and _tokenize
+assert conversations_cancel and conversations_load and conversations_param
+assert conversations_schema and conversations_tools
 
 _SHORT = Scenario(
     name="short",

@@ -1,4 +1,7 @@
-"""Writes the generated pages: `python -m wireproof.docs [FOLDER]` makes RULES.md and FAULTS.md."""
+"""Writes the generated pages: `python -m wireproof.docs [FOLDER]` makes RULES.md and FAULTS.md.
+
+The generated parts of the contract pages that are in the folder are brought up to date, too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from . import rules
+from . import contract_docs, rules
 from .failure import reactions
 from .outputs import faults_by_rule
 from .rules import Rule
@@ -118,6 +121,9 @@ def main(argv: list[str]) -> int:
     for name, text in pages().items():
         where.joinpath(name).write_text(text, encoding="utf-8")
         print(where / name)
+    for path, text in contract_docs.current(where, rules.load().values()).items():
+        path.write_text(text, encoding="utf-8")
+        print(path)
     return 0
 
 

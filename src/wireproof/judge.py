@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .exchange import Exchange
-from .rules import Across, Each, Of, Rule, Twins
+from .rules import Across, Each, EachStep, Of, Rule, Twins
 from .verdict import Broken, Inconclusive, NotApplicable, Status, Unsupported, Verdict, Violation, fold
 from .wire.transcript import Ending, Transcript
 
@@ -66,6 +66,9 @@ def recording(transcripts: Iterable[Transcript]) -> Recording:
     )
 
 
+# The tag of a take's first exchange that says why some of its steps sent nothing: a JSON object, reason by step.
+UNSENT = "unsent"
+
 Memo = dict[tuple[str, ...], "_Result"]
 
 
@@ -99,6 +102,8 @@ class Judge:
             verdicts = self._each(r, r.on)
         elif isinstance(r.on, Of):
             verdicts = self._of(r, r.on)
+        elif isinstance(r.on, EachStep):
+            verdicts = self._steps(r, r.on)
         elif isinstance(r.on, Twins):
             verdicts = self._pairs(r, r.on)
         else:
@@ -109,8 +114,8 @@ class Judge:
         """The verdict of a rule for single exchanges on one of them; None when it does not concern it."""
         if r.check is None or not isinstance(r.on, Each) or not _concerns(r.on, x):
             return None
-        case = f"{x.scenario}/{x.transcript.step}" if x.transcript.step else x.scenario
-        return _combine(r.id, case, [self._run(r, (x,), (x,))])
+        found = _judge_once(r, (x,), (x,))
+        return Verdict(r.id, _case(x), found.status, (found.violation,) if found.violation else (), found.reason)
 
     def _nothing(self, r: Rule) -> Verdict:
         """No exchange matched: say which scenario should have given one, and why it did not."""
@@ -144,8 +149,7 @@ class Judge:
         by_case: dict[str, list[_Result]] = {}
         for x in self._exchanges:
             if _concerns(on, x):
-                case = f"{x.scenario}/{x.transcript.step}" if x.transcript.step else x.scenario
-                by_case.setdefault(case, []).append(self._run(r, (x,), (x,)))
+                by_case.setdefault(_case(x), []).append(self._run(r, (x,), (x,)))
         return [_combine(r.id, case, results) for case, results in by_case.items()]
 
     def _of(self, r: Rule, on: Of) -> list[Verdict]:
@@ -159,6 +163,26 @@ class Judge:
             arguments = [t if t.conversation else t.exchanges[0] for t in takes]
             results.append(self._run(r, arguments, [x for t in takes for x in t.exchanges]))
         return [_combine(r.id, case, results)]
+
+    def _steps(self, r: Rule, on: EachStep) -> list[Verdict]:
+        """One verdict for each step, and one for each scenario that was asked for and could not be recorded."""
+        out = []
+        for name, step in on.steps:
+            results = [self._step(r, take, step) for take in self._recorded.of(name)]
+            if results:
+                out.append(_combine(r.id, f"{name}/{step}", results))
+        for name in on.needs:
+            status, reason = self._recorded.skipped.get(name, (Status.NOT_APPLICABLE, ""))
+            if status is not Status.NOT_APPLICABLE:
+                out.append(Verdict(r.id, name, status, reason=reason))
+        return out
+
+    def _step(self, r: Rule, take: Take, step: str) -> _Result:
+        found = tuple(x for x in take.exchanges if x.transcript.step == step)
+        if found:
+            return self._run(r, (replace(take, exchanges=found),), found)
+        unsent = take.exchanges[0].transcript.tags.get(UNSENT, "{}") if take.exchanges else "{}"
+        return _Result(Status.INCONCLUSIVE, json.loads(unsent).get(step, "nothing was sent"))
 
     def _pairs(self, r: Rule, on: Twins) -> list[Verdict]:
         if self._twins is None:
@@ -181,6 +205,10 @@ class Judge:
             for place, found in places.items()
             if len(found) >= on.at_least
         ]
+
+
+def _case(x: Exchange) -> str:
+    return f"{x.scenario}/{x.transcript.step}" if x.transcript.step else x.scenario
 
 
 def _concerns(on: Each | Twins | Across, x: Exchange) -> bool:

@@ -108,3 +108,13 @@ def call_json(text: str, names: Iterable[str]) -> str | None:
     name = get(call, "name")
     has_arguments = any(get(call, key) is not None for key in ("arguments", "parameters"))
     return name if isinstance(name, str) and name in set(names) and has_arguments else None
+
+
+def is_meant(text: str, marker: str, names: Iterable[str]) -> bool:
+    """Whether a marker in a text begins a call: it opens one, and a name, JSON or another tag follows, or the text ends there.
+
+    A model with random weights may say any marker amid other words.
+    """
+    after = text.partition(marker)[2].strip()
+    opens = not marker.startswith(("</", "<|/"))
+    return opens and (not after or after[0] in "{[<" or any(name in after for name in names))

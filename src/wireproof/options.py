@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .profiles import NAMES
+
 PLUGIN = "--wireproof-"  # what the plugin puts before a name
 
 
@@ -80,6 +82,10 @@ LABEL = Option("label", "name of this run's column in reports", "TEXT", "")
 CONCURRENCY = Option("concurrency", "requests at a time (default 4)", "N", 4, int, 1)
 SAMPLES = Option("samples", "record each scenario N times", "N", 1, int, 1)
 SLOW = Option("slow", "also record scenarios that wait for tens of seconds", flag=True)
+GENTLE = Option("gentle", "leave out what loads the target: floods, long generations, fuzzing", flag=True)
+PROFILE = Option(
+    "profile", "full (default), or gate: the few requests that judge the most rules", default="full", choices=NAMES
+)
 TIMEOUT = Option(
     "timeout",
     "longest silence of the target (default 60); an answer as a whole may take five times as long",
@@ -92,7 +98,7 @@ TIMEOUT = Option(
 # A live run's, in the order in which they are shown.
 RUN = (
     *(MODEL, API_KEY_ENV, HEADER, SUITE, LEVEL, RECORD, HTML, JUNIT, ENGINE, LABEL),
-    *(CONCURRENCY, SAMPLES, SLOW, TIMEOUT),
+    *(PROFILE, CONCURRENCY, SAMPLES, SLOW, GENTLE, TIMEOUT),
 )
 
 

@@ -73,6 +73,8 @@ def _options(config: pytest.Config) -> Options:
         concurrency=get(opts.CONCURRENCY),
         samples=get(opts.SAMPLES),
         slow=get(opts.SLOW),
+        gentle=get(opts.GENTLE),
+        profile=get(opts.PROFILE),
         limits=Limits.patient(get(opts.TIMEOUT)),
         **{o.name: Path(p) if (p := get(o)) else None for o in (opts.RECORD, opts.HTML, opts.JUNIT)},
     )

@@ -53,3 +53,10 @@ def must_not_crash(x: Exchange) -> None:
     if status == _BUSY:
         raise inconclusive(f"the server is busy: {x.refusal()}")
     require(status is None or status < 500 or status == 501, "no 5xx", got=x.refusal(), owner=x)
+
+
+def names(x: Exchange, *parameters: str) -> bool:
+    """Whether a refusal names one of these parameters, in `param` or in its message."""
+    param = get(x.parsed.value, "error", "param")
+    said = f"{param} {x.refusal()}" if isinstance(param, str) else x.refusal()
+    return any(re.search(rf"(?<![A-Za-z_]){re.escape(name)}(?![A-Za-z_])", said) for name in parameters)

@@ -132,7 +132,20 @@ class Across:
     at_least: int = 2
 
 
-Applies = Each | Of | Twins | Across
+@dataclass(frozen=True)
+class EachStep:
+    """Judged on each of these steps (scenario, step) by itself: the check gets a `Take` with the step's exchanges."""
+
+    what: str
+    steps: tuple[tuple[str, str], ...]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The scenarios to record."""
+        return tuple(dict.fromkeys(scenario for scenario, _ in self.steps))
+
+
+Applies = Each | Of | Twins | Across | EachStep
 
 
 def of(*scenarios: str) -> Of:
@@ -264,6 +277,10 @@ def digest(rules: Iterable[Rule]) -> str:
     return f"sha256:{h.hexdigest()}"
 
 
+# What an area is called besides.
+_ALIASES = {"clients": "client"}
+
+
 def select(rules: Iterable[Rule], suites: Sequence[str]) -> list[Rule]:
     """The rules of the named suites (areas), rule ids or book numbers; all of them for an empty list.
 
@@ -274,7 +291,7 @@ def select(rules: Iterable[Rule], suites: Sequence[str]) -> list[Rule]:
         return pool
     chosen: dict[str, Rule] = {}
     for name in suites:
-        low = name.lower()
+        low = _ALIASES.get(name.lower(), name.lower())
         found = [r for r in pool if low in (r.area, r.id) or name.upper() in r.book or r.id.startswith(f"{low}.")]
         if not found:
             known = ", ".join(sorted({r.area for r in pool}))

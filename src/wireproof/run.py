@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from . import __version__
+from . import __version__, profiles
+from .clients import AREA
 from .exchange import Exchange
 from .failure import reactions
 from .judge import Judge, Recording
+from .profiles import FULL
 from .record import preflight
 from .record.live import Limits, LiveSender, Target
-from .record.recorder import Cost, Progress, Recorder
+from .record.recorder import ClientPlayer, Cost, Progress, Recorder
 from .rules import Rule, digest
 from .runrecord import Writer
 from .summary import Exit, Outcome, Summary, summarize
@@ -40,6 +43,8 @@ class Options:
     concurrency: int = 4
     samples: int = 1
     slow: bool = False
+    gentle: bool = False
+    profile: str = FULL
     limits: Limits = field(default_factory=Limits)
     record: Path | None = None
     html: Path | None = None
@@ -122,19 +127,34 @@ class Run:
         self.model, self.engine = found.model, found.engine
         if options.record is not None:
             self._open(options.record)
-        recorder = Recorder(
-            LiveSender(options.target, found.model, options.limits),
-            concurrency=options.concurrency,
-            samples=options.samples,
-            on_exchange=self._keep,
-            on_progress=on_progress,
-        )
-        names = list(dict.fromkeys(name for r in self.rules for name in r.needs))
-        try:
-            recorded = await recorder.record(names, slow=options.slow)
-        finally:
-            self.cost, self.stopped, self._gone = recorder.cost, recorder.stopped, recorder.gone
+        async with self._clients() as clients:
+            recorder = Recorder(
+                LiveSender(options.target, found.model, options.limits),
+                concurrency=options.concurrency,
+                samples=options.samples,
+                gentle=options.gentle,
+                only=profiles.scenarios(options.profile),
+                on_exchange=self._keep,
+                on_progress=on_progress,
+                clients=clients,
+            )
+            names = list(dict.fromkeys(name for r in self.rules for name in r.needs))
+            try:
+                recorded = await recorder.record(names, slow=options.slow)
+            finally:
+                self.cost, self.stopped, self._gone = recorder.cost, recorder.stopped, recorder.gone
         self._judge = Judge(recorded)
+
+    @contextlib.asynccontextmanager
+    async def _clients(self) -> AsyncIterator[ClientPlayer | None]:
+        """What plays client libraries, when their suite was asked for: they are installed for it."""
+        if not self.options.suites or not any(r.area == AREA for r in self.rules):
+            yield None
+            return
+        from wireproof.runners.clients.play import Clients
+
+        async with Clients(self.options.target, self.model, self.options.limits) as clients:
+            yield clients
 
     def use(self, recorded: Recording) -> None:
         """Judge a recording that exists already (offline)."""

@@ -37,6 +37,7 @@ class Scenario:
     makes us close the connection after so many events. `read_size` limits each read (bytes).
     `pad_bytes` makes the body that long, by a prompt or by another field (`pad_field`) that costs no tokens.
     `health` marks the one request that shows, after those that must be refused, that the server still works.
+    `client` names the set-up of a client library that plays it (clients.py).
     `load` marks what costs more than a request or two (floods, long generations, fuzzing): gentle runs leave it out.
     `table`, `row` and `column` put its outcome into a table of the reports (tables.py).
     """
@@ -68,6 +69,7 @@ class Scenario:
     read_size: int | None = None
     idle_seconds: float | None = None
     play: Callable[[Session], Awaitable[None]] | None = None
+    client: str = ""
 
     @property
     def tags(self) -> dict[str, str]:
@@ -153,7 +155,7 @@ def conversation(
     return register
 
 
-_KNOWN = {f.name for f in fields(Scenario)} - {"name", "play"}
+_KNOWN = {f.name for f in fields(Scenario)} - {"name", "play", "client"}
 
 
 def parse(text: str, where: str) -> list[Scenario]:
@@ -183,8 +185,8 @@ def parse(text: str, where: str) -> list[Scenario]:
 
 @functools.cache
 def load() -> Mapping[str, Scenario]:
-    """Every scenario by name: the TOML files of `fixtures/scenarios`, the conversations, the keyword table."""
-    from . import conversations, keywords  # (conversations registers)
+    """Every scenario by name: the TOML files of `fixtures/scenarios`, the conversations, keyword table, fuzz."""
+    from . import clients, conversations, fuzz, keywords  # (conversations registers)
 
     assert conversations
 
@@ -192,7 +194,7 @@ def load() -> Mapping[str, Scenario]:
     found: list[Scenario] = []
     for path in sorted(folder("fixtures").joinpath("scenarios").glob("*.toml")):
         found += parse(path.read_text(encoding="utf-8"), path.name)
-    for scenario in (*found, *_CONVERSATIONS.values(), *keywords.scenarios()):
+    for scenario in (*found, *_CONVERSATIONS.values(), *keywords.scenarios(), *fuzz.scenarios(), *clients.scenarios()):
         if scenario.name in out:
             raise ValueError(f"scenario {scenario.name} is defined twice")
         out[scenario.name] = scenario

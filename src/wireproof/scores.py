@@ -246,6 +246,7 @@ def walk(s: Scored, choice: Choice) -> Iterator[tuple[Part, str, bytes | None]]:
         yield part, _content(part), b"".join(known) if len(known) == len(added) else None
 
 
+@view
 def uncovered(x: Exchange) -> Part | None:
     """The first part with text whose tokens have no entry, in it or before it."""
     for s, choice in zip(scored(x), x.finished_stream.choices, strict=True):
@@ -262,6 +263,7 @@ def uncovered(x: Exchange) -> Part | None:
     return None
 
 
+@view
 def repeated(x: Exchange) -> Part | None:
     """The first part whose entries begin with all those of the part before, where they say more than the text."""
     for s, choice in zip(scored(x), x.finished_stream.choices, strict=True):

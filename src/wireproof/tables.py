@@ -1,4 +1,4 @@
-"""Outcome tables over a recording: what each JSON Schema keyword and each tool_choice came to.
+"""Outcome tables over a recording: what each JSON Schema keyword, each tool_choice and each leaving client came to.
 
 A table is no verdict: it shows enforced, refused and ignored side by side. The rules say which of it is a finding.
 Pure functions: a recording in, tables out; reports and the run record show them.
@@ -67,13 +67,20 @@ class Table:
 
 def tables(exchanges: Iterable[Exchange]) -> list[Table]:
     """The tables that the exchanges fill, empty ones left out."""
+    from . import cancel_table  # (it needs the classes above)
+
+    exchanges = list(exchanges)
     by_table: dict[str, dict[str, dict[str, Exchange]]] = {}
     for x in exchanges:
         tags = x.transcript.tags
         if tags.get("table"):
             row = by_table.setdefault(tags["table"], {}).setdefault(tags.get("row", ""), {})
             row.setdefault(tags.get("column", "plain"), x)
-    made = [_keyword_table(by_table.get(keywords.TABLE, {})), _choice_table(by_table.get(CHOICE_TABLE, {}))]
+    made = [
+        _keyword_table(by_table.get(keywords.TABLE, {})),
+        _choice_table(by_table.get(CHOICE_TABLE, {})),
+        cancel_table.table(exchanges),
+    ]
     return [t for t in made if t.rows]
 
 

@@ -9,6 +9,7 @@ from wireproof.evidence import STREAMS, is_stream
 from wireproof.exchange import Exchange
 from wireproof.rules import MUST, SHOULD, Each, client, contract, openapi, rule
 from wireproof.scores import (
+    Scored,
     all_entries,
     as_bytes,
     begins,

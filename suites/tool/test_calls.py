@@ -9,8 +9,8 @@ from wireproof.asking import Choice, tool_choice, tools
 from wireproof.calls import Call, calls, made_calls
 from wireproof.evidence import is_answer, is_plain
 from wireproof.exchange import Exchange
-from wireproof.markers import call_json, every, found
-from wireproof.rules import MUST, SHOULD, Across, Each, client, observed, openapi, rule
+from wireproof.markers import call_json, every, found, is_meant
+from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, observed, openapi, rule
 from wireproof.verdict import Inconclusive, NotApplicable, Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get
 
@@ -140,20 +140,42 @@ def test_no_markup(x: Exchange) -> None:
     """The content holds no raw markup of a tool call, nor a call as bare JSON.
 
     With a wrong or missing tool parser every client sees text and finish_reason "stop": the agent ends with
-    <tool_call> as its answer. A call cut by the limit on tokens is kept as a call, or dropped.
+    <tool_call> as its answer. (A choice that was cut is judged by tool.content.no-markup-when-cut.)
     """
+    _no_markup(x, [c for c in x.plain_choices if c.get("finish_reason") != "length"])
+
+
+# Whether a cut call is kept or dropped is open: the agent knows by "length" that the answer is torn.
+@rule(
+    "tool.content.no-markup-when-cut",
+    SHOULD,
+    on=_PLAIN,
+    source=contract("a call cut by the limit on tokens is kept as a call, or dropped"),
+)
+def test_no_markup_when_cut(x: Exchange) -> None:
+    """A tool call that max_tokens cut does not stand as raw markup in the content.
+
+    A chat shows its user "<tool_call>" and half a JSON text; the streamed answer mostly has neither.
+    """
+    cut = [c for c in x.plain_choices if c.get("finish_reason") == "length"]
+    if not cut:
+        raise NotApplicable("nothing was cut")
+    _no_markup(x, cut)
+
+
+def _no_markup(x: Exchange, choices: Sequence[dict[str, Any]]) -> None:
     choice = tool_choice(x)
     if choice.kind in (Choice.NONE, Choice.UNKNOWN):
         raise NotApplicable("text that looks like a call is allowed here, or nothing tells what was asked")
     declared = tools(x)
-    for c in x.plain_choices:
+    for c in choices:
         text = get(c, "message", "content")
         if not isinstance(text, str):
             continue
         marker = found(text)
         if marker and every(text) - every(x.request.body.decode("utf-8", "replace")):
-            # A free model may babble a marker; with a name behind it, it is a call that was not parsed.
-            meant = choice.forced or any(name in text.partition(marker)[2] for name in declared)
+            called = bool(get(c, "message", "tool_calls"))  # then a marker is what the parser left over
+            meant = called or is_meant(text, marker, declared)
             require(not meant, "no call markup in `content`", got=text[max(0, text.find(marker) - 20) :])
         bare = call_json(text, declared)
         if bare and text.strip() not in str(x.asked.get("messages")):

@@ -43,11 +43,26 @@ _DECLARED = Each(
 
 
 def _ended(x: Exchange) -> list[Outcome]:
-    """The choices that came to an end of their own; inconclusive when there is none."""
+    """The choices that came to an end of their own; inconclusive when there is none, or when part of it is lost."""
+    if x.is_event_stream:
+        if len(x.outcomes) > x.asked_n or not all(c.parsed.ok for c in x.payloads):
+            raise inconclusive("the chunks do not join to an answer: the rules for chunks judge that")
+    elif not all(isinstance(c.get("message"), dict) for c in x.plain_choices):
+        raise inconclusive("a choice has no message: choice.members.present judges that")
     found = [] if maybe_cut(x) else [o for o in x.outcomes if o.finish_reason in _ENDS]
     if not found:
         raise inconclusive("no choice came to its own end")
     return found
+
+
+def _has_text(x: Exchange) -> bool:
+    """Whether there is content or a refusal, of whatever type."""
+    said = (
+        [p.delta for p in x.assembled.parts]
+        if x.is_event_stream
+        else [get(c, "message", default={}) for c in x.plain_choices]
+    )
+    return any(get(m, name) for m in said for name in ("content", "refusal"))
 
 
 def _thought(x: Exchange) -> bool:
@@ -90,13 +105,12 @@ def test_none_keeps_text(x: Exchange) -> None:
     """
     if calls(x):
         raise inconclusive("there is a call: tool.none.no-call judges that")
-    tokens, outcome = get(x.usage, "completion_tokens"), _ended(x)[0]
-    if not is_int(tokens):
+    tokens = get(x.usage, "completion_tokens")
+    if not _ended(x) or not is_int(tokens):
         raise inconclusive("no usage says whether the model said anything")
     if tokens < _SURELY_TEXT or _thought(x):
         raise inconclusive(f"the model said too little to tell, or thought ({tokens} tokens)")
-    text = outcome.content or outcome.refusal
-    require(text, f"text, as the answer has {tokens} tokens", got=repr(outcome.content))
+    require(_has_text(x), f"text, as the answer has {tokens} tokens", got="none")
 
 
 @rule(

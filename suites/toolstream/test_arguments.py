@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wireproof.asking import tool_choice, tools
-from wireproof.called import maybe_cut, takes_nothing
+from wireproof.called import maybe_cut, needs_nothing
 from wireproof.calls import Call, Fragment, calls, fragments, joinable, made_calls, streamed_calls, torn
 from wireproof.evidence import is_answer, is_stream
 from wireproof.exchange import Exchange
@@ -75,7 +75,7 @@ def _misjoined(x: Exchange, call: list[Fragment]) -> str | None:
     cut = maybe_cut(x)
     name = next(iter(_said(call, "name")), "")
     if not text:  # several calls, and functions without parameters, have rules of their own
-        alone = len(streamed_calls(x)) == 1 and not _takes_nothing(x, name)
+        alone = len(streamed_calls(x)) == 1 and not _needs_nothing(x, name)
         return "no arguments at all" if alone and name in tools(x) and tool_choice(x).forced and not cut else None
     if _cumulative(pieces):
         return f"fragments that repeat what came before: {text}"
@@ -144,13 +144,13 @@ def test_incremental(x: Exchange) -> None:
     require(len(found) >= _FRAGMENTS, f"{_FRAGMENTS} fragments or more", got=len(found), at=found[-1].part)
 
 
-def _takes_nothing(x: Exchange, name: Any) -> bool:
+def _needs_nothing(x: Exchange, name: Any) -> bool:
     tool = tools(x).get(name) if isinstance(name, str) else None
-    return tool is not None and takes_nothing(tool)
+    return tool is not None and needs_nothing(tool)
 
 
 def _calls_without_parameters(x: Exchange) -> bool:
-    return is_stream(x) and any(_takes_nothing(x, c.name) for choice in x.assembled.choices for c in choice.calls)
+    return is_stream(x) and any(_needs_nothing(x, c.name) for choice in x.assembled.choices for c in choice.calls)
 
 
 _WITHOUT_PARAMETERS = Each(
@@ -171,13 +171,13 @@ _WITHOUT_PARAMETERS = Each(
     evidence=("tool_no_args_at_all",),
 )
 def test_empty_object(x: Exchange) -> None:
-    """The arguments of a function without parameters are "{}", not "".
+    """The arguments of a function that needs none are "{}", not "".
 
     `json.loads("")` raises in aichat, Open WebUI and LlamaIndex; others drop the call.
     """
     joined = all(joinable(call) for call in streamed_calls(x))
     for call in made_calls(x):
-        if call.complete and _takes_nothing(x, call.name) and joined:
+        if call.complete and _needs_nothing(x, call.name) and joined:
             require(call.arguments != "", "{} as arguments", got='""', at=call.part)
 
 
@@ -187,7 +187,7 @@ def _comparable(x: Exchange, call: Call) -> Any:
         raise inconclusive("a call's arguments are no string, which other rules judge")
     if "\ufffd" in call.arguments or strictjson.has_lone_surrogate(call.arguments):
         raise inconclusive("the arguments have broken characters, which other rules judge")
-    if not call.arguments and _takes_nothing(x, call.name):
+    if not call.arguments and _needs_nothing(x, call.name):
         return {}
     return call.parsed.value if call.parsed.ok else call.arguments
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from wireproof.asking import Choice as Asked
 from wireproof.asking import tool_choice, tools
 from wireproof.evidence import is_answer, is_stream
 from wireproof.exchange import Exchange
-from wireproof.markers import call_json, every, found, partial_start
-from wireproof.rules import MUST, Each, Twins, contract, each_of, engine, of, rule
+from wireproof.markers import call_json, every, found, is_meant, partial_start
+from wireproof.rules import MUST, SHOULD, Each, Twins, contract, each_of, engine, of, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.chat import Choice
 
@@ -42,19 +43,43 @@ def test_content_no_markup(x: Exchange) -> None:
     """No markup of a tool call is streamed as text, not even its beginning beside a call, nor a call as bare JSON.
 
     A parser that does not hold a half marker back shows "<tool_c" to users; without a parser the call is text for
-    every client, and the agent ends there.
+    every client, and the agent ends there. (A choice that was cut is judged by toolstream.content.no-markup-when-cut.)
     """
+    _no_markup(x, [c for c in x.assembled.choices if c.finish_reason != "length"])
+
+
+@rule(
+    "toolstream.content.no-markup-when-cut",
+    SHOULD,
+    on=Each(
+        "every chat stream of a request with tools",
+        lambda x: is_stream(x) and bool(tools(x)),
+        ("tools-auto-stream", "tools-required-stream", "tools-named-stream", *_CUTS),
+    ),
+    source=contract("a call cut by the limit on tokens is kept as a call, or dropped"),
+)
+def test_content_no_markup_when_cut(x: Exchange) -> None:
+    """A tool call that max_tokens cut is not streamed as raw markup.
+
+    A chat shows its user "<tool_call>" and half a JSON text.
+    """
+    cut = [c for c in x.assembled.choices if c.finish_reason == "length"]
+    if not cut:
+        raise NotApplicable("nothing was cut")
+    _no_markup(x, cut)
+
+
+def _no_markup(x: Exchange, choices: Sequence[Choice]) -> None:
     choice = tool_choice(x)
     if choice.kind in (Asked.NONE, Asked.UNKNOWN):
         raise NotApplicable("text that looks like a call is allowed here, or nothing tells what was asked")
     given = every(x.request.body.decode("utf-8", "replace"))
-    for c in x.assembled.choices:
+    for c in choices:
         for text in _texts(c):
             marker = found(text)
-            # A free model may babble a marker; with a name behind it, it is a call that was not parsed.
-            sure = choice.forced or bool(c.calls)
-            meant = marker and (sure or any(name in text.partition(marker)[2] for name in tools(x)))
-            leak = marker if meant and every(text) - given else _half(text) if sure else None
+            called = bool(c.calls)  # then a marker, or half of one, is what the parser left over
+            meant = marker and (called or is_meant(text, marker, tools(x)))
+            leak = marker if meant and every(text) - given else _half(text) if called else None
             require(leak is None, "no call markup in the text", got=text, at=c.parts[-1])
             bare = call_json(text, tools(x))
             spoken = bare and text.strip() in str(x.asked.get("messages"))

@@ -31,6 +31,7 @@ BENIGN = """
     tool_finish_stop tool_good tool_empty_list_content tool_calls_null tool_id_null_later tool_id_empty_later
     tool_args_null_first tool_args_missing_first tool_no_args_at_all
     par_sequential par_interleaved par_same_chunk lp_content_null lp_repeat_cumulative
+    error_mid_obj event_error_obj err_400 err_400_intcode err_404_model
     ns_good ns_ctype_charset ns_tool_good ns_tool_empty_list ns_tool_args_empty
 """.split()  # noqa: SIM905
 

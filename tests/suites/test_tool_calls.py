@@ -211,7 +211,7 @@ def test_markup() -> None:
     assert "a call of get_weather in `tool_calls`" in explain(rule, said(text=bare))
     # B2-019: cut, and handed out as it is.
     cut = said(text='<tool_call>\n{"na', request=asked(**REQUIRED), finish="length", tokens=24)
-    assert broken(cut, areas=AREAS) == {rule}
+    assert broken(cut, areas=AREAS) == {f"{rule}-when-cut"}
 
 
 def test_text_that_is_no_markup() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from ..clients import WHEN_ASKED
 from ..exchange import Exchange
 from ..judge import Recording, Take
 from ..scenario import Scenario, needed
@@ -49,6 +50,22 @@ class Flight(Protocol):
 
     async def wait(self) -> Transcript:
         """The whole exchange, when it has ended."""
+        ...
+
+
+class Unavailable(Exception):
+    """A client library cannot be made to play; the status is that of the rules that need it."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class ClientPlayer(Protocol):
+    """Plays the scenarios of client libraries."""
+
+    async def play(self, scenario: Scenario) -> list[tuple[str, Transcript]]:
+        """Every exchange with its step, in order. Raises Unavailable."""
         ...
 
 
@@ -109,10 +126,12 @@ class Recorder:
     concurrency: int = 4
     samples: int = 1
     gentle: bool = False
+    only: frozenset[str] | None = None  # a profile's scenarios
     byte_budget: int = 64 * 1024 * 1024
     on_exchange: Callable[[Exchange], None] | None = None
     on_progress: Callable[[Progress], None] | None = None
     exchange: Callable[[Transcript], Exchange] = Exchange
+    clients: ClientPlayer | None = None  # without it, scenarios of client libraries are left out
     cost: Cost = field(default_factory=Cost)
     stopped: str = ""  # why recording ended early
     gone: bool = False  # it ended because the target does not answer any more
@@ -128,13 +147,13 @@ class Recorder:
 
         Returns the recording; scenarios that were left out are in its `skipped` with the reason.
         """
-        plan = needed(names, slow=slow, gentle=self.gentle)
-        left_out = set(names) - {s.name for s in plan}
-        unhurried = {s.name for s in needed(left_out, slow=True, gentle=True)}
-        reasons = {True: "slow scenarios are left out by default: add --slow", False: "left out by --gentle"}
-        skipped = {name: (Status.NOT_APPLICABLE, reasons[name in unhurried]) for name in left_out}
+        plan = [s for s in needed(names, slow=slow, gentle=self.gentle) if self.only is None or s.name in self.only]
+        skipped = self._left_out(set(names) - {s.name for s in plan}, slow=slow)
+        if self.clients is None:
+            skipped |= {s.name: (Status.NOT_APPLICABLE, WHEN_ASKED) for s in plan if s.client}
+            plan = [s for s in plan if not s.client]
         health = next((s for s in plan if s.health), None)
-        many = [(s, max(s.samples, 1 if s.exclusive else self.samples)) for s in plan if s is not health]
+        many = [(s, max(s.samples, 1 if s.exclusive or s.client else self.samples)) for s in plan if s is not health]
         jobs = [(s, i) for s, samples in many for i in range(samples)]
         takes: dict[tuple[str, int], Take] = {}
         gate = asyncio.Semaphore(max(1, self.concurrency))
@@ -146,7 +165,10 @@ class Recorder:
                         scenario.name, (Status.INCONCLUSIVE if self.died else Status.ERROR, self.stopped)
                     )
                     return
-                takes[scenario.name, sample] = await self._take(scenario, sample)
+                try:
+                    takes[scenario.name, sample] = await self._take(scenario, sample)
+                except Unavailable as error:
+                    skipped[scenario.name] = (error.status, str(error))
             self._done += 1
             if self.on_progress:
                 self.on_progress(Progress(self._done, len(jobs), self.cost))
@@ -174,6 +196,18 @@ class Recorder:
         ordered = [takes[s.name, i] for s, i in jobs if (s.name, i) in takes]
         return Recording((*ordered, *checks), skipped)
 
+    def _left_out(self, names: set[str], *, slow: bool) -> dict[str, tuple[Status, str]]:
+        """Why scenarios are not recorded."""
+        out: dict[str, tuple[Status, str]] = {}
+        for scenario in needed(names, slow=True):
+            reason = "the profile leaves it out"
+            if scenario.slow and not slow:
+                reason = "slow scenarios are left out by default: add --slow"
+            elif scenario.load and self.gentle:
+                reason = "a gentle run leaves out what loads the target"
+            out[scenario.name] = (Status.NOT_APPLICABLE, reason)
+        return out
+
     async def _check_health(self, health: Scenario, number: int, *, after: Scenario) -> Take:
         """A plain request after one that had to be refused; ends the recording when the server is gone."""
         take = await self._take(health, number, step=after.name)
@@ -184,6 +218,11 @@ class Recorder:
         return take
 
     async def _take(self, scenario: Scenario, sample: int, step: str = "") -> Take:
+        if scenario.client:
+            assert self.clients is not None, "left out of the plan"
+            played = await self.clients.play(scenario)
+            kept = tuple(self._keep(t, scenario, sample, task, beside=True) for task, t in played)
+            return Take(scenario.name, sample, kept, conversation=True)
         if scenario.play is None:
             lane = self.sender.lane()
             try:
@@ -198,22 +237,26 @@ class Recorder:
             await session.lane.close()
         return Take(scenario.name, sample, tuple(session.exchanges), conversation=True)
 
-    def _keep(self, t: Transcript, scenario: Scenario, sample: int, step: str) -> Exchange:
+    def _keep(self, t: Transcript, scenario: Scenario, sample: int, step: str, *, beside: bool = False) -> Exchange:
         self._count += 1
         tags = {**scenario.tags, **dict(t.tags)}
         x = self.exchange(replace(t, id=f"t{self._count}", scenario=scenario.name, sample=sample, step=step, tags=tags))
         self.cost = self.cost.plus(x)
-        self._watch(x)
+        self._watch(x, beside)
         if self.on_exchange:
             self.on_exchange(x)
         return x
 
-    def _watch(self, x: Exchange) -> None:
-        """Stop a run that can only go on failing: too many bytes, too many cut answers, or a silent target."""
+    def _watch(self, x: Exchange, beside: bool) -> None:
+        """Stop a run that can only go on failing: too many bytes, too many cut answers, or a silent target.
+
+        Requests beside others wait at the same time, and some are left before there can be an answer: when they get
+        none, that is for the rules.
+        """
         t = x.transcript
         self._bytes += max(sum(len(r.data) for r in t.reads), len(x.response.content) if x.response else 0)
-        self._silent = 0 if t.reads else self._silent + 1
-        self._stuck += t.ending in _CUT and bool(t.reads)
+        self._silent = 0 if t.reads else self._silent + (not beside)
+        self._stuck += t.ending in _CUT and bool(t.reads) and not beside
         if self.stopped:
             return
         detail = f"{t.ending.value} {t.detail}".strip()
@@ -243,9 +286,9 @@ class _Conversation:
     async def send(self, step: str, scenario: Scenario, *, reuse: bool = False) -> Exchange:
         return self.keep(await self.lane.send(scenario, reuse=reuse), step, scenario)
 
-    def keep(self, t: Transcript, step: str, scenario: Scenario) -> Exchange:
+    def keep(self, t: Transcript, step: str, scenario: Scenario, *, beside: bool = False) -> Exchange:
         merged = replace(self._scenario, valid=scenario.valid, optional=scenario.optional or self._scenario.optional)
-        exchange = self._recorder._keep(t, merged, self._sample, step)
+        exchange = self._recorder._keep(t, merged, self._sample, step, beside=beside)
         self.exchanges.append(exchange)
         return exchange
 
@@ -279,4 +322,4 @@ class _Started:
 
     async def _kept(self, t: Transcript) -> Exchange:
         await self.lane.close()
-        return self.conversation.keep(t, self.step, self.scenario)
+        return self.conversation.keep(t, self.step, self.scenario, beside=True)

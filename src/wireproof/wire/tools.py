@@ -72,7 +72,7 @@ class ToolCallAssembler:
         return self._last
 
     def calls(self) -> tuple[AssembledCall, ...]:
-        """The calls so far, in order of first appearance. A name that came again, or with another id, does not count."""
+        """The calls in order of first appearance. A name that came again, or with another id, does not count."""
         return tuple(
             AssembledCall(
                 index=call.index,

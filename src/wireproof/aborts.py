@@ -1,0 +1,158 @@
+"""Whether a request that we left was stopped: shown by the server's gauges, or by how fast it is again.
+
+Pure functions over the exchanges of a conversation in conversations_cancel.py. Nothing is guessed: where a channel
+does not work on this target (no gauge, a gauge that lags, others who use the server), it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from .exchange import Exchange
+from .gauges import Reading, reading
+from .verdict import Inconclusive, NotApplicable
+from .wire.transcript import Ending
+
+#: How long a server may take to notice (seconds).
+LIMIT = 5.0
+#: The pauses between our looks at the gauge (seconds). The last ones are long: llama.cpp looks for the client of a
+#: plain answer only when nothing else has happened for a second, and a look is something.
+PAUSES = (*[0.1] * 10, *[1.3] * 3)
+#: Tokens of the answer that we leave.
+LONG_TOKENS = 2000
+#: Pauses around the probes of the black box (seconds).
+SETTLE, BETWEEN = 0.5, 0.2
+#: How long we wait for a probe: one that is queued behind the streams may wait for their end (seconds).
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Aborted:
+    """`seconds` from our leaving to the abort, None when there was none; `text` says what was seen."""
+
+    seconds: float | None
+    text: str
+    owner: Exchange
+
+
+def _steps(found: Sequence[Exchange], step: str) -> list[Exchange]:
+    return [x for x in found if x.transcript.step == step]
+
+
+def readings(found: Sequence[Exchange], step: str) -> list[Reading]:
+    """The gauges at each look of a step."""
+    return [r for x in _steps(found, step) if (r := reading(x)) is not None]
+
+
+def left(found: Sequence[Exchange]) -> Exchange:
+    """The exchange that we left; inconclusive when it was refused, or over before."""
+    exchanges = _steps(found, "left")
+    if not exchanges:
+        raise Inconclusive("the conversation did not get to the request that is left")
+    for x in exchanges:
+        if x.response is not None and not x.ok:
+            raise x.refused()
+        if x.transcript.ending is not Ending.CLIENT_LEFT:
+            raise Inconclusive("the answer was over before we left")
+    return exchanges[0]
+
+
+def _pace(x: Exchange) -> float | None:
+    """Seconds for each event of a stream; None when it is none, or came at one go."""
+    if not x.is_event_stream or not x.transcript.timed:
+        return None
+    times = [at for _, at in x.answered.arrivals]
+    events = len(x.chunks)
+    if len(times) < 2 or events < 8 or times[-1] - times[0] < 0.005:
+        return None
+    return (times[-1] - times[0]) / events
+
+
+def baseline(found: Sequence[Exchange]) -> Reading:
+    """The gauges while nothing of ours runs; not applicable when there are none, or they move by themselves."""
+    before = readings(found, "baseline")
+    if not before:
+        raise NotApplicable("the target shows no gauge of its running requests (/metrics, /slots)")
+    if len({r.load for r in before}) > 1:
+        seen = ", ".join(f"{r.load:g}" for r in before)
+        raise NotApplicable(f"others use the target: its gauge moved while we were idle ({seen})")
+    if before[0].load > 0:
+        raise NotApplicable(f"others use the target: {before[0].load:g} requests are running while ours are not")
+    settled = readings(found, "settled")
+    if settled and settled[-1].load > before[0].load:
+        raise NotApplicable(f"the gauge lags: it showed {settled[-1].load:g} long after an answer was over")
+    return before[0]
+
+
+def by_gauge(found: Sequence[Exchange]) -> Aborted:
+    """What the gauge of running requests shows."""
+    start = baseline(found)
+    x = left(found)
+    during = readings(found, "during")
+    if not during or max(r.load for r in during) <= start.load:
+        raise NotApplicable(f"the gauge did not rise while we were served (it stayed at {start.load:g})")
+    at, seen = 0.0, None
+    for number, poll in enumerate(_steps(found, "after")):
+        at += poll.transcript.ended_at + (PAUSES[min(number, len(PAUSES)) - 1] if number else 0.0)
+        seen = reading(poll) or seen
+        if seen is not None and seen.load <= start.load:
+            return _unless_over(found, x, at, start, seen)
+    if seen is None:
+        raise Inconclusive("the gauge could not be read any more after we had left")
+    slow = max((c.transcript.ended_at for c in _steps(found, "control")), default=0.0)
+    if slow > LIMIT:
+        raise Inconclusive(f"the target took {slow:.0f} s for a short answer: too slow, or too busy, to tell")
+    return Aborted(None, f"still {seen.load:g} running or waiting after {at:.1f} s (before: {start.load:g})", x)
+
+
+def _unless_over(found: Sequence[Exchange], x: Exchange, at: float, start: Reading, end: Reading) -> Aborted:
+    """Aborted after `at` seconds, unless the answer would have been over by then anyway."""
+    controls = _steps(found, "control")
+    pace = _pace(controls[-1]) if controls else None
+    whole = (pace or 0.001) * LONG_TOKENS
+    if at <= max(whole - x.transcript.ended_at, 0.0) / 2:
+        return Aborted(at, f"aborted after {1000 * at:.0f} ms", x)
+    if start.generated is not None and end.generated is not None and end.generated > start.generated:
+        made = end.generated - start.generated
+        if made < 0.9 * LONG_TOKENS * x.asked_n:
+            return Aborted(at, f"aborted after {1000 * at:.0f} ms", x)
+    raise Inconclusive(f"it ended {at:.1f} s after we left, when the answer may have been over anyway")
+
+
+def by_black_box(found: Sequence[Exchange]) -> Aborted:
+    """What a short request shows: as fast again as alone, or as slow as beside the streams that we left."""
+    x = left(found)
+    calm, busy, after = (_durations(found, step) for step in ("calm", "busy", "again"))
+    alone, beside, now = median(calm), median(busy), median(after[1:] or after)
+    if max(calm) > 1.5 * alone:
+        raise NotApplicable(f"a short request takes from {min(calm):.2f} to {max(calm):.2f} s by itself: too unsteady")
+    if beside < 1.5 * alone or beside - alone < 0.05:
+        told = f"{beside:.2f} s beside four streams, {alone:.2f} s alone"
+        raise NotApplicable(f"running streams do not slow a short request down ({told}): nothing would show an abort")
+    pace = _pace(x)
+    rest = (pace or 0.001) * LONG_TOKENS - x.transcript.ended_at
+    text = f"a short request took {now:.2f} s ({alone:.2f} s alone, {beside:.2f} s beside the streams)"
+    if now >= alone + 0.75 * (beside - alone):
+        return Aborted(None, f"still busy: {text}", x)
+    if now > alone + 0.4 * (beside - alone):
+        raise Inconclusive(f"neither calm nor busy: {text}")
+    waited = SETTLE + sum(after) + BETWEEN * len(after)
+    if rest < waited:
+        raise Inconclusive(f"the streams may have been over anyway after {waited:.1f} s: {text}")
+    return Aborted(SETTLE + after[0], f"aborted within {SETTLE + after[0]:.1f} s: {text}", x)
+
+
+def _durations(found: Sequence[Exchange], step: str) -> list[float]:
+    """How long each probe took; one that had to wait for too long took that long, and was the last one."""
+    exchanges = _steps(found, step)
+    waited = [x for x in exchanges if x.transcript.ending is Ending.IDLE_TIMEOUT and step != "calm"]
+    if waited:
+        return [max(x.transcript.ended_at, PATIENCE) for x in waited]
+    if len(exchanges) < 3:
+        raise Inconclusive(f"the conversation did not get through its {step} requests")
+    for x in exchanges:
+        if not x.ok:
+            raise x.refused()
+    return [x.transcript.ended_at for x in exchanges]

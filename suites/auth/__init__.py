@@ -1,0 +1,1 @@
+"""Keys: who is let in, and how the others are told."""

@@ -1,0 +1,233 @@
+"""Who is let in: a right key, no key, a wrong one, a malformed one, and on which routes.
+
+Without a key of the user's nothing here is applicable but what concerns servers that ask for none.
+"""
+
+from __future__ import annotations
+
+from wireproof.envelopes import told_error
+from wireproof.exchange import Exchange
+from wireproof.judge import Take
+from wireproof.rules import MAY, MUST, SHOULD, client, each_of, engine, observed, of, rfc, rule
+from wireproof.verdict import NotApplicable, inconclusive, require
+
+_CODES = observed("error codes guide", "https://platform.openai.com/docs/guides/error-codes")
+_BUSY = frozenset({408, 429, 503})
+
+
+def _keyed(*found: Exchange) -> None:
+    if not all(x.transcript.tags.get("keyed") == "yes" for x in found):
+        raise NotApplicable("no key was given (--api-key-env): the server is not known to ask for one")
+
+
+def _locked(missing: Exchange, wrong: Exchange) -> None:
+    """Go on when the server asks for a key at all: it does when it refuses one of the two."""
+    _keyed(missing, wrong)
+    if missing.ok and wrong.ok and not (told_error(missing) or told_error(wrong)):
+        raise NotApplicable("the server lets everybody in")
+
+
+def _is_401(x: Exchange, what: str) -> None:
+    if x.answered.status in _BUSY:
+        raise x.refused()
+    if told_error(x):
+        raise inconclusive("an error with status 200: another rule judges that")
+    require(x.status == 401, f"401 {what}", got=f"{x.status}, an answer" if x.ok else x.refusal(), owner=x)
+
+
+@rule(
+    "auth.bearer.accepted",
+    MUST,
+    on=each_of("plain-greedy", "stream-greedy"),
+    book="AUTH-001",
+    source=rfc(6750, "2.1"),
+)
+def test_bearer_accepted(x: Exchange) -> None:
+    """With a key configured, `Authorization: Bearer <key>` is accepted.
+
+    It is the only form that SDKs send.
+    """
+    _keyed(x)
+    require(x.answered.status not in (401, 403), "an answer to the right key", got=x.refusal())
+    if not x.ok:
+        raise x.refused()
+
+
+@rule("auth.missing.401", MUST, on=of("auth-missing", "auth-wrong"), book="AUTH-002", source=rfc(9110, "15.5.2"))
+def test_missing_401(missing: Exchange, wrong: Exchange) -> None:
+    """A request without an Authorization header is refused with 401.
+
+    SDKs raise AuthenticationError for 401 alone; a server that answers serves the whole network.
+    """
+    _locked(missing, wrong)
+    _is_401(missing, "without a key")
+
+
+@rule("auth.wrong.401", MUST, on=of("auth-missing", "auth-wrong"), book="AUTH-003", source=_CODES)
+def test_wrong_401(missing: Exchange, wrong: Exchange) -> None:
+    """A wrong key is refused with 401: not with 403, 404, 400 or a 5xx.
+
+    SDKs raise AuthenticationError for 401 alone, and send a 5xx again, twice.
+    """
+    _locked(missing, wrong)
+    _is_401(wrong, "for a wrong key")
+
+
+@rule(
+    "auth.scheme.case-insensitive",
+    SHOULD,
+    on=of("plain-greedy", "auth-lower-case"),
+    book="AUTH-007",
+    source=rfc(9110, "11.1"),
+)
+def test_scheme_case_insensitive(usual: Exchange, lower: Exchange) -> None:
+    """The name of the scheme is read in any case: `bearer` as well as `Bearer`.
+
+    Some HTTP stacks write it in lower case, and their users think that the key is wrong.
+    """
+    _keyed(usual, lower)
+    if not usual.ok or lower.answered.status in _BUSY:
+        raise (lower if usual.ok else usual).refused()
+    require(lower.ok, "200 for `bearer <key>`", got=lower.refusal(), owner=lower)
+
+
+@rule(
+    "auth.stream.plain-401",
+    MUST,
+    on=of("auth-missing", "auth-wrong", "auth-wrong-stream"),
+    book="AUTH-008",
+    source=client("openai-python", "_make_status_error"),
+)
+def test_stream_plain_401(missing: Exchange, wrong: Exchange, stream: Exchange) -> None:
+    """A stream asked for with a wrong key is refused with a plain 401, as without stream.
+
+    A door that is locked for one kind of answer only is open.
+    """
+    _locked(missing, wrong)
+    if wrong.status != 401:
+        raise inconclusive("a wrong key is no 401 without stream either: auth.wrong.401 judges that")
+    _is_401(stream, "for a wrong key with stream")
+
+
+@rule(
+    "auth.before-body",
+    SHOULD,
+    on=of("auth-missing", "auth-wrong", "auth-bad-body"),
+    book="AUTH-009",
+    source=engine("vllm", "AuthenticationMiddleware"),
+)
+def test_before_body(missing: Exchange, wrong: Exchange, bad: Exchange) -> None:
+    """The key is checked before the body: a wrong key with a broken body is a 401.
+
+    Otherwise anybody can make the server parse megabytes, and learn from its errors how it works.
+    """
+    _locked(missing, wrong)
+    if wrong.status != 401:
+        raise inconclusive("a wrong key is no 401 with a good body either: auth.wrong.401 judges that")
+    _is_401(bad, "for a wrong key with a broken body")
+
+
+@rule(
+    "auth.routes.alike",
+    SHOULD,
+    on=of("auth-missing", "auth-routes"),
+    book="AUTH-010",
+    source=engine("vllm", "GUARDED_PREFIX"),
+)
+def test_routes_alike(missing: Exchange, routes: Take) -> None:
+    """Every route that uses the model asks for the key: completions, embeddings, responses, messages, tokenize.
+
+    Who finds the side door generates for free, or reads what others may not.
+    """
+    _keyed(missing)
+    if missing.status != 401:
+        raise NotApplicable("the chat route asks for no key (or says so with another status)")
+    seen = 0
+    for x in routes.steps("post-"):
+        if x.response is None or x.status in (404, 405, 501, *_BUSY):
+            continue  # not there
+        seen += 1
+        got = f"{x.status}, {x.text[:60]!r}"
+        require(x.status in (401, 403), f"401 on {x.request.path} without a key", got=got, owner=x)
+    if not seen:
+        raise inconclusive("none of these routes is there")
+
+
+@rule("auth.models.alike", MAY, on=of("auth-missing", "auth-routes"), source=engine("vllm", "GUARDED_PREFIX"))
+def test_models_alike(missing: Exchange, routes: Take) -> None:
+    """The list of models asks for the key, too.
+
+    Some servers leave it open on purpose; it tells strangers what runs there.
+    """
+    _keyed(missing)
+    x = routes["get-models"]
+    if missing.status != 401 or x.answered.status in (404, *_BUSY):
+        raise NotApplicable("the chat route asks for no key, or there is no list")
+    require(x.status in (401, 403), "401 on the list of models without a key", got=f"{x.status}", owner=x)
+
+
+@rule(
+    "auth.malformed.no-5xx",
+    SHOULD,
+    on=of("auth-missing", "auth-wrong", "auth-malformed"),
+    book="AUTH-011",
+    source=rfc(6750, "3.1"),
+)
+def test_malformed_no_5xx(missing: Exchange, wrong: Exchange, take: Take) -> None:
+    """Malformed credentials (no token, another scheme, letters beyond ASCII) get 401 or 400, never 5xx or an answer.
+
+    A parser that dies of a header is open to everybody: the key comes after it.
+    """
+    _keyed(missing)
+    for x in take.steps():
+        if x.response is None:
+            require(False, "401", got=f"no answer ({x.transcript.ending.value})", owner=x)
+        if x.status in _BUSY:
+            raise x.refused()
+        require(x.status is not None and x.status < 500, "401 or 400", got=x.refusal(), owner=x)
+        closed = missing.status == 401 and wrong.status == 401
+        require(not (x.ok and closed), f"401 for {x.transcript.step}", got=f"{x.status}, an answer", owner=x)
+
+
+@rule(
+    "auth.dummy.ignored",
+    MUST,
+    on=of("auth-missing", "auth-wrong", "auth-dummy"),
+    book="AUTH-013",
+    source=client("openai-python", "_client.OpenAI (api_key is required)"),
+)
+def test_dummy_ignored(missing: Exchange, wrong: Exchange, dummy: Exchange) -> None:
+    """A server that asks for no key ignores any Authorization header.
+
+    SDKs refuse to start without a key: people set "dummy", "EMPTY" or "none".
+    """
+    if not missing.ok or (not wrong.ok and wrong.transcript.tags.get("keyed") == "yes"):
+        raise NotApplicable("the server asks for a key")
+    if dummy.answered.status in _BUSY:
+        raise dummy.refused()
+    for x in (dummy, wrong):
+        require(x.ok, "200, as without the header", got=x.refusal(), owner=x)
+
+
+@rule(
+    "auth.cors.preflight",
+    SHOULD,
+    on=of("auth-cors"),
+    source=rfc(6454, "7"),
+)
+def test_cors_preflight(take: Take) -> None:
+    """A server that offers CORS answers the preflight without a key, and allows authorization and content-type.
+
+    Browsers never send a key with OPTIONS: a web application fails before its first request.
+    """
+    offered, asked = take["get"].answered, take["preflight"].answered
+    if offered.header("access-control-allow-origin") is None:
+        raise NotApplicable("the server offers no CORS")
+    x = take["preflight"]
+    fine = asked.status is not None and 200 <= asked.status < 300
+    require(fine, "200 or 204 for OPTIONS", got=x.refusal(), owner=x)
+    origin = asked.header("access-control-allow-origin")
+    require(origin is not None, "Access-Control-Allow-Origin", got="none", owner=x)
+    allowed = (asked.header("access-control-allow-headers") or "").lower()
+    missing = [h for h in ("authorization", "content-type") if h not in allowed and "*" not in allowed]
+    require(not missing, "authorization and content-type in Access-Control-Allow-Headers", got=allowed, owner=x)

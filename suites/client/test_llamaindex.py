@@ -1,0 +1,91 @@
+"""LlamaIndex's OpenAILike."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from wireproof.calls import fragments
+from wireproof.client_outcomes import answers, called, cut, outcome, read, same
+from wireproof.clients import steps
+from wireproof.exchange import Exchange
+from wireproof.judge import Take
+from wireproof.rules import MUST, EachStep, client, rule
+from wireproof.verdict import inconclusive, require
+
+
+@rule(
+    "client.llamaindex.calls",
+    MUST,
+    on=EachStep(
+        "every call of OpenAILike",
+        steps(
+            "llamaindex",
+            "plain",
+            "plain-async",
+            "stream",
+            "stream-async",
+            "logprobs",
+            "structured-function",
+            "tools-required",
+            "tools-auto",
+            "parallel",
+            "agent",
+        ),
+    ),
+    book="CLIENT-008",
+    source=client("llamaindex", "OpenAILike"),
+    evidence=("usage_no_choices_key", "tool_id_repeat"),
+)
+def test_calls(take: Take) -> None:
+    """LlamaIndex's chat, stream_chat, chat_with_tools, as_structured_llm and FunctionAgent give what was sent.
+
+    A chunk without choices is a TypeError (object of type 'NoneType' has no len()); a repeated call id grows with
+    every fragment. Interleaved calls, which are legal, it mixes up by itself: those are not billed to the target.
+    """
+    step = take.exchanges[0].transcript.step
+    if any(x.is_event_stream and _interleaved(x) for x in take.exchanges):
+        raise inconclusive("the calls come interleaved, which is legal, and which LlamaIndex mixes up by itself")
+    if step == "agent":
+        _agent(take)
+        return
+    if step == "structured-function":
+        _structured(take)
+        return
+    for given, x in answers(take):
+        if step == "tools-required":
+            called(x)
+        same(given, x)
+        if "pieces" in given and not given["choices"][0]["calls"]:
+            require(given["pieces"] == (read(x)[0].content or ""), "pieces that add up", got=given["pieces"], owner=x)
+
+
+def _structured(take: Take) -> None:
+    found, x = outcome(take), take.exchanges[-1]
+    if cut(x) or (found.ok and not found.result.get("right")):
+        raise inconclusive("the model was cut, or gave nothing")
+    if not found.ok:
+        called(x)
+        list(answers(take))
+
+
+def _agent(take: Take) -> None:
+    if not outcome(take).ok:
+        list(answers(take))
+    agents = outcome(take).result.get("agents") or []
+    last = [x for x in take.exchanges if not read(x)[0].calls]
+    if len(last) != len(agents) or any(cut(x) for x in take.exchanges):
+        raise inconclusive("an agent was cut, or went on calling")
+    for agent, x in zip(agents, last, strict=True):
+        require(agent["text"] == (read(x)[0].content or ""), "the text of the last answer", got=agent["text"], owner=x)
+    made = sum(len(read(x)[0].calls) for x in take.exchanges)
+    done = sum(len(agent["calls"]) for agent in agents)
+    require(done == made, f"{made} calls done", got=done, owner=take.exchanges[-1])
+    if not made:
+        raise inconclusive("the model made no tool call")
+
+
+def _interleaved(x: Exchange) -> bool:
+    """Whether a call goes on after the next one has begun, or two stand in one delta."""
+    order = [f.index for f in fragments(x)]
+    places = any(f.place for f in fragments(x))
+    return places or any(i is not None and j is not None and j < i for i, j in pairwise(order))

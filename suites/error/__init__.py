@@ -1,0 +1,1 @@
+"""Errors: their shape, their status, and servers that live on after them."""

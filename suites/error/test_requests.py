@@ -1,0 +1,159 @@
+"""Refusals that need a request of their own: too long, of another type, to another path, and asked for too much."""
+
+from __future__ import annotations
+
+import re
+
+from wireproof.defects import defect
+from wireproof.envelopes import error_of, told_error
+from wireproof.exchange import Exchange
+from wireproof.refusal import must_not_crash
+from wireproof.rules import MUST, SHOULD, Each, client, contract, each_of, observed, of, rfc, rule
+from wireproof.scenario import load
+from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.strictjson import get, is_int
+
+_ELSEWHERE = frozenset({401, 403, 408, 429, 503})
+_TOO_LONG = re.compile(r"context|too (?:long|large|many)|exceed|maximum|longer than", re.I)
+# The prompt of `context-over` has as many sentences: whatever the tokenizer, each is one token at least.
+_SENTENCES = 700_000 // 29
+
+OVER = each_of("context-over", "context-over-stream")
+
+
+@rule("error.context.over-is-400", MUST, on=OVER, book="ERROR-011", source=observed("error codes guide"))
+def test_context_over(x: Exchange) -> None:
+    """A prompt that is longer than the context is refused with a 4xx before a stream begins, never cut in silence.
+
+    The answer is about the rest of a document, and nothing says that the beginning was thrown away.
+    """
+    if x.response is None:
+        raise inconclusive(f"no answer ({x.transcript.ending.value})")
+    if x.status in _ELSEWHERE or told_error(x):
+        raise x.refused()
+    if not x.ok:
+        require(x.status is not None and x.status < 500, "a 4xx for 700 KB of prompt", got=x.refusal())
+        return
+    counted = get(x.usage, "prompt_tokens")
+    if not is_int(counted):
+        raise NotApplicable("the prompt fits, or was cut: without usage nothing tells")
+    whole = counted >= _SENTENCES
+    require(whole, f"a 4xx, or {_SENTENCES} prompt tokens and more", got=f"200 and {counted} prompt tokens")
+    raise NotApplicable(f"the context is larger than this prompt ({counted} tokens)")
+
+
+@rule(
+    "error.context.code",
+    SHOULD,
+    on=Each(
+        "every refusal of a prompt that is too long",
+        lambda x: x.scenario in OVER.needs and x.response is not None,
+        OVER.needs,
+    ),
+    book="ERROR-012",
+    source=client("langchain-openai", "_handle_openai_bad_request"),
+)
+def test_context_code(x: Exchange) -> None:
+    """The refusal of a prompt that is too long has the code context_length_exceeded.
+
+    LangChain, litellm and pydantic-ai raise their own error for it, and cut or summarise the history, only when
+    they find this word.
+    """
+    if x.status not in (400, 413, 422):
+        raise NotApplicable("the prompt was not refused")
+    error = error_of(x)
+    if error is None:
+        raise inconclusive("there is no error object: error.envelope.object judges that")
+    if x.status == 413 or not _TOO_LONG.search(str(error.get("message"))):
+        raise NotApplicable("the body was too large, not the prompt")
+    told = "context_length_exceeded" in (str(error.get("code")), str(error.get("type")))
+    told = told or "context_length_exceeded" in str(error.get("message"))
+    require(told, "code context_length_exceeded", got=x.text[:120])
+
+
+@rule(
+    "error.content-type.wrong",
+    SHOULD,
+    on=each_of("content-type-text"),
+    book="ERROR-021",
+    source=rfc(9110, "15.5.16"),
+)
+def test_content_type_wrong(x: Exchange) -> None:
+    """A body whose Content-Type is not JSON is refused with 400 or 415.
+
+    Browsers send text/plain across sites without asking first: a server that takes it serves every web page.
+    """
+    if x.answered.status in _ELSEWHERE:
+        raise x.refused()
+    got = f"{x.status}, an answer" if x.ok else x.refusal()
+    require(x.status in (400, 415, 422), "415 or 400 for text/plain", got=got)
+
+
+@rule("error.path.unknown-is-404", MUST, on=each_of("path-unknown"), book="ERROR-022", source=rfc(9110, "15.5.5"))
+def test_path_unknown(x: Exchange) -> None:
+    """A path that does not exist is a 404.
+
+    SDKs and tools try which endpoints are there: they need NotFoundError, and take a 200 for a yes.
+    """
+    if x.answered.status in _ELSEWHERE:
+        raise x.refused()
+    require(x.status == 404, "404", got=f"{x.status}, {x.text[:60]!r}" if x.ok else x.refusal())
+
+
+def _text(x: Exchange) -> str:
+    return f"{x.status}, {x.text[:80]!r}" if x.ok else x.refusal()
+
+
+@rule(
+    "error.feature.unsupported-refused",
+    SHOULD,
+    on=of("feature-audio", "feature-image", "feature-no-image"),
+    book="ERROR-023",
+    source=contract("an ignored parameter is a wrong answer"),
+)
+def test_feature_unsupported(audio: Exchange, image: Exchange, no_image: Exchange) -> None:
+    """Audio output, and an image for a model that reads text only, are refused with a 4xx, not ignored.
+
+    The user asks about a picture that the model never saw, and gets a confident answer.
+    """
+    judged = False
+    for x in (audio, image):
+        require(x.answered.status is None or x.answered.status < 500 or x.status in (501, 503), "a 4xx", got=_text(x))
+    if audio.ok and not told_error(audio):
+        judged = True
+        spoken = isinstance(get(audio.completion, "choices", 0, "message", "audio"), dict)
+        require(spoken, "a 4xx, or audio in the message", got=_text(audio), owner=audio)
+    if image.ok and not told_error(image) and no_image.ok:
+        tokens = [get(x.completion, "usage", "prompt_tokens") for x in (image, no_image)]
+        if all(is_int(t) for t in tokens):
+            judged = True
+            seen = tokens[0] > tokens[1]
+            require(seen, f"a 4xx, or more than {tokens[1]} prompt tokens", got=f"200, {tokens[0]}", owner=image)
+    refused = [x for x in (audio, image) if x.status in (400, 404, 415, 422, 501)]
+    if not judged and not refused:
+        raise audio.refused()
+
+
+_RIGHT = ("plain-greedy", "stream-greedy", "seed-zero")
+
+
+def _is_sound(x: Exchange) -> bool:
+    """A request of ours that is right, or one of a recording in which nothing wrong is to be seen."""
+    foreign = x.scenario not in load()  # requests of the other scenarios are judged by the rules about them
+    ours = x.scenario in _RIGHT or foreign
+    return x.response is not None and x.is_chat and ours and defect(x) is None
+
+
+@rule(
+    "error.valid.no-5xx",
+    MUST,
+    on=Each("every chat request in which nothing wrong is to be seen", _is_sound, _RIGHT),
+    source=contract("what is right is answered"),
+)
+def test_valid_no_5xx(x: Exchange) -> None:
+    """A request without a visible defect is answered, or refused with a 4xx: it never fails with a 5xx.
+
+    A seed, an unusual tool_choice: engines died of each, and took all other requests with
+    them. SDKs send it again, twice.
+    """
+    must_not_crash(x)

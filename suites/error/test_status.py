@@ -1,0 +1,297 @@
+"""The status of a refusal: what is wrong with a request is the client's fault, and said so in time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from wireproof.defects import Kind, defect
+from wireproof.envelopes import error_of, told_error
+from wireproof.exchange import Exchange
+from wireproof.refusal import must_not_crash
+from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, observed, openapi, rfc, rule
+from wireproof.scenario import load
+from wireproof.verdict import NotApplicable, inconclusive, require
+
+# Not let in, too slow, too much at once: no judgement of the request.
+_ELSEWHERE = frozenset({401, 403, 408, 429, 503})
+# Scenarios whose statuses have rules of their own.
+_OTHERS = ("fuzz-", "auth-")
+_RETRIES = client("openai-python", "_base_client._should_retry")
+
+
+def _of_kind(*kinds: Kind) -> Each:
+    """Every chat request with such a defect that was answered, by its own name in messages."""
+    names = {
+        Kind.JSON: ("body-not-json",),
+        Kind.MESSAGES: ("messages-missing", "messages-empty", "messages-no-role", "stream-invalid-messages"),
+        Kind.MODEL_MISSING: ("model-missing",),
+        Kind.MODEL_UNKNOWN: ("model-unknown", "stream-unknown-model"),
+        Kind.TYPE: ("parameter-word", "stream-invalid-parameter"),
+    }
+    what = f"every chat request with a defect ({', '.join(kinds)})"
+    return Each(what, lambda x: _has(x, kinds), tuple(n for kind in kinds for n in names.get(kind, ())))
+
+
+def _has(x: Exchange, kinds: Sequence[Kind]) -> bool:
+    found = None if x.scenario.startswith(_OTHERS) else defect(x)
+    return found is not None and found.kind in kinds and x.response is not None
+
+
+def _must_refuse(x: Exchange) -> None:
+    """Fail on a 5xx and on a success; an error with status 200 belongs to the rules about that."""
+    found = defect(x)
+    what = found.what if found else "this request"
+    if x.answered.status in _ELSEWHERE:
+        raise x.refused()
+    if told_error(x):
+        raise NotApplicable("an error with status 200: other rules judge that")
+    refused = x.status is not None and 400 <= x.status < 500
+    require(refused, f"a 4xx for {what}", got=f"{x.status}, an answer" if x.ok else x.refusal())
+
+
+@rule("error.json.broken-is-400", MUST, on=_of_kind(Kind.JSON), book="ERROR-005", source=rfc(9110, "15.5.1"))
+def test_json_broken(x: Exchange) -> None:
+    """A body that is no JSON is refused with a 4xx, at best 400.
+
+    A 5xx is repeated by every SDK: three times the same broken body; a 200 answers a question that nobody asked.
+    """
+    _must_refuse(x)
+
+
+@rule(
+    "error.messages.bad-is-400",
+    MUST,
+    on=_of_kind(Kind.MESSAGES),
+    book="ERROR-006",
+    source=openapi("CreateChatCompletionRequest.messages: minItems 1"),
+)
+def test_messages_bad(x: Exchange) -> None:
+    """Messages that are missing, empty or no array, or a message without role, are refused with a 4xx, at best 400.
+
+    openai-python repeats a 5xx twice; with a 200 the user reads a confident answer to nothing.
+    """
+    _must_refuse(x)
+
+
+@rule(
+    "error.model.missing",
+    SHOULD,
+    on=_of_kind(Kind.MODEL_MISSING),
+    book="ERROR-007",
+    source=openapi("CreateChatCompletionRequest.required"),
+)
+def test_model_missing(x: Exchange) -> None:
+    """A request without a model is refused with 400, or answered by the one model that is served.
+
+    OpenAI requires the member; clients of one-model servers leave it out.
+    """
+    if x.answered.status in _ELSEWHERE:
+        raise x.refused()
+    if told_error(x):
+        raise NotApplicable("an error with status 200: other rules judge that")
+    require(x.ok or x.status in (400, 422), "400, or an answer", got=x.refusal())
+
+
+@rule(
+    "error.parameter.bad-is-400",
+    MUST,
+    on=_of_kind(Kind.TYPE),
+    book="ERROR-008",
+    source=openapi("CreateChatCompletionRequest: types"),
+)
+def test_parameter_bad(x: Exchange) -> None:
+    """A parameter of the wrong type is refused with a 4xx, at best 400.
+
+    Passed over in silence it changes the answer, and nothing says so; a 5xx is sent again by every SDK. (What is out
+    of range is judged by the rules about each parameter.)
+    """
+    _must_refuse(x)
+
+
+_DEFECTS = tuple(kind for kind in Kind if kind is not Kind.MODEL_UNKNOWN)
+
+
+@rule(
+    "error.invalid.exactly-400",
+    SHOULD,
+    on=Each(
+        "every refusal of a wrong body",
+        lambda x: _has(x, _DEFECTS) and x.status is not None and 400 <= x.status < 500,
+        _of_kind(*_DEFECTS).needs,
+    ),
+    source=client("openai-python", "_make_status_error"),
+)
+def test_invalid_exactly_400(x: Exchange) -> None:
+    """A wrong body is refused with 400, not with another 4xx.
+
+    openai-python raises BadRequestError for 400 only: `except BadRequestError` misses FastAPI's 422.
+    """
+    if x.status in _ELSEWHERE:
+        raise x.refused()
+    found = defect(x)
+    require(x.status == 400, f"400 for {found.what if found else ''}", got=x.refusal())
+
+
+@rule(
+    "error.model.unknown-is-404",
+    MUST,
+    on=_of_kind(Kind.MODEL_UNKNOWN),
+    book="ERROR-010",
+    source=observed("error codes guide", "https://platform.openai.com/docs/guides/error-codes"),
+    evidence=("err_404_model",),
+)
+def test_model_unknown(x: Exchange) -> None:
+    """An unknown model is never a 5xx: it is refused with a 4xx, at best 404, or another model really answers.
+
+    Fallback routers go on at NotFoundError, and stop at what looks like a broken server.
+    """
+    must_not_crash(x)
+
+
+@rule(
+    "error.model.unknown-exactly-404",
+    SHOULD,
+    on=_of_kind(Kind.MODEL_UNKNOWN),
+    source=observed("error codes guide", "https://platform.openai.com/docs/guides/error-codes"),
+)
+def test_model_unknown_exactly_404(x: Exchange) -> None:
+    """An unknown model is refused with 404.
+
+    openai-python raises NotFoundError, LangChain OpenAIModelNotFoundError; with a 200 a typo in the name uses
+    another model, and with a 400 nobody knows that it was the name.
+    """
+    status = x.answered.status
+    if status in _ELSEWHERE or told_error(x) or (status is not None and status >= 500):
+        raise x.refused()
+    require(status == 404, "404", got=f"{status}, an answer" if x.ok else x.refusal())
+
+
+@rule(
+    "error.model.code",
+    SHOULD,
+    on=Each(
+        "every 404 of an unknown model",
+        lambda x: _has(x, (Kind.MODEL_UNKNOWN,)),
+        _of_kind(Kind.MODEL_UNKNOWN).needs,
+    ),
+    source=client("langchain-openai", "OpenAIModelNotFoundError"),
+    evidence=("err_404_model",),
+)
+def test_model_code(x: Exchange) -> None:
+    """The 404 of an unknown model has the code model_not_found.
+
+    It tells a model that is not there from a path that is not there.
+    """
+    if x.status != 404:
+        raise NotApplicable("the answer is no 404")
+    error = error_of(x)
+    if error is None:
+        raise inconclusive("there is no error object: error.envelope.object judges that")
+    code = error.get("code")
+    if not (code is None or isinstance(code, str)):
+        raise NotApplicable("the code is no string: error.code.string-or-null judges that")
+    require(code == "model_not_found", "code model_not_found", got=code)
+
+
+@rule(
+    "error.model.not-echoed",
+    SHOULD,
+    on=Each(
+        "every plain answer to an unknown model",
+        lambda x: _has(x, (Kind.MODEL_UNKNOWN,)) and not x.asked_stream,
+        ("model-unknown",),
+    ),
+    source=contract("the model of an answer is the one that made it"),
+)
+def test_model_not_echoed(x: Exchange) -> None:
+    """A server that answers an unknown model with another one says in `model` which it was.
+
+    The name of the request comes back as if it existed: whoever mistyped it never finds out.
+    """
+    if not x.ok or told_error(x):
+        return
+    named = x.completion.get("model")
+    require(named != x.asked.get("model"), "the model that answered", got=named)
+
+
+def _is_other_bad(x: Exchange) -> bool:
+    """A request with a defect that no rule judges for itself: JSON but no object, or to nowhere."""
+    if x.response is None or x.scenario.startswith(_OTHERS):
+        return False
+    found = defect(x)
+    lost = x.transcript.step == "lost-path"
+    return lost or (found is not None and found.kind in (Kind.BODY, Kind.RANGE) and x.scenario not in load())
+
+
+@rule(
+    "error.client-fault.never-5xx",
+    MUST,
+    on=Each("every other request with a defect", _is_other_bad, ("error-then-valid",)),
+    book="ERROR-013",
+    source=_RETRIES,
+)
+def test_client_fault_never_5xx(x: Exchange) -> None:
+    """What is wrong with a request is answered with a 4xx, never with a 5xx.
+
+    SDKs repeat a 5xx by themselves: one bad request becomes three, LlamaIndex makes twelve of it.
+    """
+    must_not_crash(x)
+
+
+@rule(
+    "error.plain.never-200",
+    MUST,
+    on=Each(
+        "every success without a stream",
+        lambda x: x.ok and not x.asked_stream and not x.is_event_stream and x.request.method == "POST",
+        ("plain-greedy", "model-unknown", "parameter-word"),
+    ),
+    book="ERROR-014",
+    source=rfc(9110, "15.3.1"),
+    evidence=("ns_error_200",),
+)
+def test_plain_never_200(x: Exchange) -> None:
+    """An error is never sent with status 200.
+
+    openai-python makes a completion of it whose choices are None: the TypeError comes far from the cause.
+    """
+    require(not told_error(x), "a 4xx or 5xx status", got=f"200 with {x.text[:120]}", at=(0, len(x.answered.content)))
+
+
+def _may_have_twin(x: Exchange) -> bool:
+    refused = x.status is not None and x.status >= 400
+    short = not x.request.omitted and len(x.request.body) < 100_000
+    return x.is_chat and (refused or not x.valid) and short and not x.scenario.startswith(_OTHERS)
+
+
+@rule(
+    "error.status.same-for-stream",
+    MUST,
+    on=Across(
+        "every refused request that was sent with and without stream",
+        _may_have_twin,
+        ("parameter-word", "stream-invalid-parameter", "model-unknown", "stream-unknown-model"),
+    ),
+    source=client("openai-python", "_make_status_error"),
+)
+def test_status_same_for_stream(found: Sequence[Exchange]) -> None:
+    """A wrong request is refused with the same status whether a stream was asked for or not.
+
+    Clients that stream get another exception than those that do not, or an answer to what the others are refused.
+    """
+    plain: dict[str, Exchange] = {}
+    pairs = 0
+    for x in sorted(found, key=lambda x: x.asked_stream):
+        if not x.asked or x.status in _ELSEWHERE or x.status is None or x.status >= 500 or told_error(x):
+            continue
+        rest = {k: v for k, v in x.asked.items() if k not in ("stream", "stream_options")}
+        key = json.dumps([rest, x.request.header("content-type")], sort_keys=True)
+        if not x.asked_stream:
+            plain.setdefault(key, x)
+        elif key in plain and max(plain[key].status or 0, x.status) >= 400:
+            pairs += 1
+            other = plain[key].status
+            require(x.status == other, f"{other}, as without stream", got=x.status, owner=x)
+    if not pairs:
+        raise inconclusive("no request was refused both with and without stream")

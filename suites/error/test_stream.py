@@ -1,0 +1,49 @@
+"""Errors in the middle of a stream."""
+
+from __future__ import annotations
+
+from wireproof.evidence import is_stream
+from wireproof.exchange import Exchange
+from wireproof.rules import MUST, Each, client, rule, unobservable
+from wireproof.verdict import NotApplicable, require
+from wireproof.wire.strictjson import get
+
+
+@rule(
+    "error.stream.wrapped",
+    MUST,
+    on=Each(
+        "every chat stream with an error event",
+        lambda x: is_stream(x) and bool(x.errors),
+        (),  # no request makes a sound server fail in mid-stream
+    ),
+    book="ERROR-015",
+    source=client("openai-python", "_streaming"),
+    evidence=("error_mid_obj", "error_mid_flat", "error_mid_str", "event_error_obj", "event_error_flat"),
+)
+def test_stream_wrapped(x: Exchange) -> None:
+    """A failure inside a stream is sent as `data: {"error": {...}}` with a message in the object under `error`.
+
+    openai-python, LangChain, litellm and openai-node pass over a flat error: the torn text looks complete.
+    LlamaIndex dies with a TypeError.
+    """
+    event = next((e for e in x.errors if get(e.value, "choices") is None), None)
+    if event is None:
+        raise NotApplicable("the error stands in a chunk: chunk.error.absent judges that")
+    message = get(event.value, "error", "message")
+    told = isinstance(message, str) and bool(message.strip())
+    require(told, '{"error": {"message": "..."}}', got=event.event.data, at=event)
+
+
+unobservable(
+    "error.stream.not-like-success",
+    MUST,
+    requirement="A stream that failed is never closed like one that succeeded.",
+    why="Half an answer is taken for a whole one, stored, and never asked for again.",
+    reason=(
+        "The failure has to happen behind the server, where we are not. What a stream shows by itself is judged by "
+        "done.choices.all-finished, done.error.no-success-after, finish.abort.is-error and http.body.framed-exactly."
+    ),
+    source=client("openai-python", "_streaming"),
+    book="ERROR-016",
+)

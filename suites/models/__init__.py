@@ -1,0 +1,1 @@
+"""The list of models, and each model by itself."""

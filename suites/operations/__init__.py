@@ -1,0 +1,1 @@
+"""What operators rely on: probes, load, proxies, and a stable contract."""

@@ -1,0 +1,196 @@
+"""Where the API lives, what may be sent to it, and the probes around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+
+from wireproof import gauges
+from wireproof.evidence import PLAIN_SCENARIOS
+from wireproof.exchange import Exchange
+from wireproof.judge import Take
+from wireproof.rules import MAY, MUST, SHOULD, Across, Each, contract, each_of, engine, of, rfc, rule
+from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
+from wireproof.wire.transcript import Ending
+
+_BROKEN = frozenset({Ending.RESET, Ending.CLOSED, Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT})
+
+
+def _answered(x: Exchange, expected: str) -> int:
+    """The status; a request that got no answer at all fails."""
+    got = f"no answer ({x.transcript.ending.value} {x.transcript.detail})".strip()
+    require(x.status is not None or x.transcript.ending not in _BROKEN, expected, got=got)
+    if x.status is None:
+        raise inconclusive("no HTTP response came")
+    return x.status
+
+
+@rule(
+    "operations.prefix.v1",
+    MUST,
+    on=Each(
+        "every valid chat request below /v1",
+        lambda x: x.is_chat and x.valid and "/v1/" in x.request.path and x.response is not None,
+        ("plain-greedy", "stream-greedy", "plain-query"),
+    ),
+    book="OPERATIONS-001",
+    source=contract("a version prefix, and base_url + /chat/completions"),
+)
+def test_prefix_v1(x: Exchange) -> None:
+    """Chat completions answer at {base URL}/v1/chat/completions, with a query string or without.
+
+    SDKs append /chat/completions to base_url and nothing else; gateways and `default_query` add a query string.
+    """
+    status = x.answered.status
+    if status == 404 and "model" in x.text[:2000].lower():  # (some write the envelope flat)
+        raise x.refused()
+    require(status not in (404, 405, 410), "the endpoint at its path", got=f"{x.request.path}: {x.refusal()}")
+
+
+@rule(
+    "operations.upgrade.h2c-ignored",
+    MUST,
+    on=each_of("upgrade-h2c"),
+    source=rfc(9110, "7.8"),
+)
+def test_h2c_ignored(x: Exchange) -> None:
+    """A request that offers an upgrade to h2c is answered as the HTTP/1.1 request that it is.
+
+    The JDK's HttpClient offers it with every first request (LangChain4j, Spring AI, JetBrains): servers that drop the
+    body then answer 400 or 422, "field required".
+    """
+    status = _answered(x, "an answer over HTTP/1.1")
+    if status == 101 or status in (401, 403, 429, 503):
+        raise NotApplicable(f"the target answered {status}")
+    require(200 <= status < 300, "200, as without the offer", got=x.refusal())
+
+
+@rule(
+    "operations.body.256k-accepted",
+    SHOULD,
+    on=each_of("body-256k"),
+    source=contract("coding agents send bodies of some hundred KB"),
+)
+def test_body_256k(x: Exchange) -> None:
+    """A body of 256 KB is read: it is no 413, and no broken connection.
+
+    Limits of 8 KB to 1 MB in front of engines cut off coding agents whose conversation would fit into the context.
+    """
+    status = _answered(x, "an answer to a body of 256 KB")
+    require(status != 413, "a body of 256 KB to be read", got=x.refusal())
+    require(status < 500, "a body of 256 KB to be read", got=x.refusal())
+    if not 200 <= status < 300:
+        raise NotApplicable(f"the request was refused for another reason: {x.refusal()}")
+
+
+@rule("operations.encoding.request-gzip", SHOULD, on=of("request-gzip"), source=rfc(9110, "8.4"))
+def test_request_gzip(take: Take) -> None:
+    """A request body with Content-Encoding: gzip is understood, or refused with a 4xx (415 says it best).
+
+    Clients on slow links compress: a 500 or a closed connection looks like a server that is down, and is sent again.
+    """
+    x = take["gzip"]
+    expected = "200, or 415 (another 4xx will do)"
+    require(_answered(x, expected) < 500, expected, got=x.refusal(), owner=x)
+
+
+@rule(
+    "operations.keep-alive.idle",
+    SHOULD,
+    on=of("keep-alive-idle"),
+    source=contract("pooled clients keep idle connections"),
+)
+def test_keep_alive_idle(take: Take) -> None:
+    """A connection that was idle for 15 seconds still serves the next request.
+
+    uvicorn closes after 5 seconds by default: undici and Go clients send their next POST into the closing connection,
+    and may not send it again by themselves.
+    """
+    first, second = take["first"], take["second"]
+    if not first.ok:
+        raise first.refused()
+    if first.transcript.ending is not Ending.COMPLETE or first.answered.framing.problem:
+        raise inconclusive("the first answer did not end as it should: http.body.framed-exactly says so")
+    if "close" in (first.answered.header("connection") or "").lower():
+        raise NotApplicable("the connection closes after each answer, and says so")
+    told = re.search(r"timeout=(\d+)", first.answered.header("keep-alive") or "")
+    if told and int(told.group(1)) < 15:
+        raise NotApplicable(f"the answer says that the connection is kept for {told.group(1)} s")
+    same = first.transcript.connection == second.transcript.connection and second.response is not None
+    require(same, "the same connection after 15 s", got=f"another ({second.transcript.ending.value})", owner=second)
+
+
+@rule(
+    "operations.deprecation.header",
+    SHOULD,
+    on=Across("all responses with their headers", lambda x: x.knows_headers, PLAIN_SCENARIOS, at_least=1),
+    book="OPERATIONS-003",
+    source=rfc(9745, "2.1"),
+)
+def test_deprecation_header(found: Sequence[Exchange]) -> None:
+    """A Deprecation header is a date (@ and Unix seconds), and a Sunset header a date at least 60 days after it.
+
+    Tools that plan the move read them; a bare `true` says neither since when nor until when.
+    """
+    announced = [x for x in found if x.answered.header("deprecation") or x.answered.header("sunset")]
+    if not announced:
+        raise NotApplicable("no deprecation is announced")
+    for x in announced:
+        since, until = x.answered.header("deprecation"), x.answered.header("sunset")
+        if since is not None:
+            date = re.fullmatch(r"@-?\d{1,15}", since.strip())
+            require(date, "@ and Unix seconds, as in @1688169599", got=since, owner=x)
+        end = _http_date(until) if until is not None else None
+        require(until is None or end is not None, "an HTTP date in Sunset", got=until, owner=x)
+        if since is not None and end is not None:
+            days = (end - int(since.strip()[1:])) / 86400
+            require(days >= 60, "a sunset at least 60 days after the deprecation", got=f"{days:.0f} days", owner=x)
+
+
+def _http_date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+@rule(
+    "operations.health.ok",
+    SHOULD,
+    on=each_of("health-probe"),
+    book="OPERATIONS-004",
+    source=engine("vllm", "GET /health; SGLang and llama.cpp, too"),
+)
+def test_health_ok(x: Exchange) -> None:
+    """GET /health answers 200 while the server is ready.
+
+    Load balancers take a server out that says otherwise, or never notice one that is down.
+    """
+    status = _answered(x, "an answer of the probe")
+    if status in (401, 403, 404, 405):
+        raise NotApplicable(f"there is no open /health here ({status}); another probe may be documented")
+    require(200 <= status < 300, "200 from a server that answers requests", got=x.refusal())
+
+
+@rule(
+    "operations.metrics.gauges",
+    MAY,
+    on=each_of("metrics"),
+    book="OPERATIONS-005",
+    source=engine("vllm", "v1/metrics/loggers.py; SGLang's metrics collector"),
+)
+def test_metrics_gauges(x: Exchange) -> None:
+    """GET /metrics shows how many requests are running and how many wait, none of them below zero.
+
+    Autoscalers and the rules about cancellation read them.
+    """
+    if not x.ok:
+        raise Unsupported(f"no /metrics: {x.refusal()}")
+    found = gauges.reading(x)
+    if found is None:
+        known = ", ".join(e.running for e in gauges.ENGINES[:3])
+        raise Unsupported(f"/metrics has no gauge of running requests that we know ({known})")
+    require(found.waiting is not None, "a gauge of waiting requests", got=f"none ({found.engine})")
+    got = f"{found.running:g} running, {found.waiting:g} waiting"
+    require(min(found.running, found.waiting or 0.0) >= 0, "counts from 0", got=got)

@@ -1,0 +1,184 @@
+"""Requests at a time: each gets its own answer, and none holds up the others."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import median
+
+from wireproof.conversations_load import OWN, SHARED, nonce
+from wireproof.exchange import Exchange
+from wireproof.judge import Take
+from wireproof.rules import MUST, SHOULD, contract, engine, of, rule
+from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.transcript import Ending
+
+_HUNG = frozenset({Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT})
+_BY_STEP = {f"{'own' if n < OWN else 'shared'}-{n:02}": nonce(n) for n in range(OWN + SHARED)}
+_NONCES = tuple(_BY_STEP.values())
+
+
+@rule(
+    "operations.nonce.no-mixing",
+    MUST,
+    on=of("parallel-nonces"),
+    source=contract("an answer belongs to one request; mlx-lm issue 965, ray issue 45723"),
+)
+def test_no_mixing(take: Take) -> None:
+    """Of requests at a time, also with equal X-Request-Id, each gets its own answer: no word of another one is in it.
+
+    A mixed-up KV cache or a table of answers by request id shows one user what another one asked.
+    """
+    shown = 0
+    for x in take.exchanges:
+        own = _BY_STEP.get(x.transcript.step)
+        if own is None or not x.ok:
+            continue
+        foreign = [n for n in _NONCES if n != own and n in x.text]
+        require(not foreign, f"no word but its own, {own}", got=", ".join(foreign[:3]), owner=x)
+        shown += own in x.text
+    if not shown:
+        raise take.exchanges[0].refused() if not take.exchanges[0].ok else inconclusive("no answer has its word")
+
+
+@rule(
+    "operations.request-id.shared",
+    MUST,
+    on=of("parallel-nonces"),
+    source=engine("vllm", "issue 10583", "https://github.com/vllm-project/vllm/issues/10583"),
+)
+def test_shared_id(take: Take) -> None:
+    """Requests at a time that share an X-Request-Id are all answered, or refused with a 4xx.
+
+    Gateways hand down one trace id to several calls: an engine that keys its requests by it hangs on the second one.
+    """
+    found = take.steps("shared")
+    if not found:
+        raise inconclusive("the conversation did not get to its requests with one id")
+    if all(x.transcript.ending in _HUNG for x in take.steps("own")):
+        raise inconclusive("requests with ids of their own hang, too: operations.streams.all-end is about that")
+    lost = next((x for x in found if x.status is None or x.status >= 500 or x.transcript.ending in _HUNG), None)
+    got = (lost.refusal() if lost.status else f"no answer ({lost.transcript.ending.value})") if lost else ""
+    require(lost is None, "an answer or a 4xx for each", got=got, owner=lost)
+
+
+def _streams(take: Take) -> list[Exchange]:
+    found = take.steps("stream-")
+    refused = next((x for x in found if x.response is not None and not x.ok), None)
+    if refused is not None:
+        raise refused.refused()
+    return found
+
+
+@rule(
+    "operations.streams.all-end",
+    MUST,
+    on=of("parallel-streams"),
+    source=engine("lmdeploy", "issue 3144", "https://github.com/InternLM/lmdeploy/issues/3144"),
+)
+def test_streams_all_end(take: Take) -> None:
+    """Eight streams at a time all begin and come to their end.
+
+    Only the first one of a batch finished, the others hung until their clients gave up.
+    """
+    for x in _streams(take):
+        hung = x.transcript.ending in _HUNG or x.response is None
+        got = f"{x.transcript.step}: {x.transcript.ending.value} after {x.transcript.ended_at:.1f} s"
+        require(not hung, "every stream to end", got=got, owner=x)
+
+
+def _first_chunk(x: Exchange) -> float | None:
+    """When the first chunk was there (seconds after its request)."""
+    if not x.is_event_stream or not x.chunks:
+        return None
+    end = x.chunks[0].event.span[1]
+    return next((at for upto, at in x.answered.arrivals if upto >= end), None)
+
+
+@rule(
+    "operations.streams.parallel",
+    SHOULD,
+    on=of("parallel-streams"),
+    book="OPERATIONS-006",
+    source=contract("continuous batching"),
+)
+def test_streams_parallel(take: Take) -> None:
+    """Of streams that begin together a second one has its first token before the first one ends.
+
+    One long answer otherwise blocks everybody behind it.
+    """
+    found = [x for x in _streams(take) if x.transcript.timed and x.transcript.ending not in _HUNG]
+    times = [(at, x.transcript.ended_at) for x in found if (at := _first_chunk(x)) is not None]
+    if len(times) < 2:
+        raise inconclusive("fewer than two streams have chunks with times")
+    end = min(ended for _, ended in times)
+    begun = sorted(at for at, _ in times)
+    if end - begun[0] < 0.02:
+        raise inconclusive(f"a whole stream took {end - begun[0]:.3f} s only: too fast to tell")
+    got = f"the first one ended after {end:.2f} s, the second one began after {begun[1]:.2f} s"
+    require(begun[1] < end, "a second stream that begins before the first one ends", got=got)
+
+
+@rule(
+    "operations.schema.no-stall",
+    SHOULD,
+    on=of("schema-stall"),
+    book="OPERATIONS-007",
+    source=contract("grammars are compiled beside the engine's loop"),
+)
+def test_schema_no_stall(take: Take) -> None:
+    """While a large schema of another request is prepared, a running stream goes on.
+
+    A grammar that is compiled in the engine's loop freezes all streams for seconds. Only a silence of more than two
+    seconds counts here, where tokens came at twenty times that pace or more.
+    """
+    x, schema = take["stream"], take["schema"]
+    if not schema.ok:
+        raise schema.refused()
+    if not x.ok or not x.is_event_stream:
+        raise x.refused()
+    gaps, alone = _gaps(x), _gaps(take["alone"])
+    if len(gaps) < 20 or len(alone) < 10:
+        raise inconclusive("a stream came in a few pieces only: nothing to tell a silence by")
+    if alone[-1] > 1.0:
+        raise inconclusive(f"the target is silent for {alone[-1]:.1f} s by itself, too")
+    usual, longest = median(gaps), gaps[-1]
+    got = f"{longest:.2f} s of silence; usual are {usual:.3f} s, and at most {alone[-1]:.2f} s when it is alone"
+    require(longest <= max(2.0, 20 * usual, 5 * alone[-1]), "a stream that goes on", got=got, owner=x)
+
+
+def _gaps(x: Exchange) -> list[float]:
+    """The silences between the pieces of a stream up to its last chunk, the longest last."""
+    if not x.is_event_stream or not x.chunks or not x.transcript.timed:
+        return []
+    last = x.chunks[-1].event.span[1]  # (how it ends is another matter)
+    return sorted(b - a for a, b in pairwise(at for upto, at in x.answered.arrivals if upto <= last))
+
+
+@rule(
+    "operations.logprobs.opt-in-cost",
+    SHOULD,
+    on=of("logprobs-cost"),
+    book="OPERATIONS-010",
+    source=contract("who does not ask for logprobs does not pay for them"),
+)
+def test_logprobs_opt_in_cost(take: Take) -> None:
+    """A request without logprobs is no slower than the same one with logprobs.
+
+    Then the way without them is the odd one: they are made for everybody, or the fast path is lost. Only more than
+    half as slow again, and a quarter of a second, counts.
+    """
+    times: dict[str, list[float]] = {}
+    for step in ("without", "with"):
+        found = [x for x in take.exchanges if x.transcript.step == step][1:]  # the first one warms up
+        refused = next((x for x in found if not x.ok), None)
+        if refused is not None:
+            raise refused.refused()
+        if not found:
+            raise inconclusive("the conversation did not get through")
+        if not all(x.transcript.timed for x in found):
+            raise NotApplicable("the recording has no times")
+        times[step] = sorted(x.transcript.ended_at for x in found)
+    without, scored = median(times["without"]), median(times["with"])
+    slower = without > 1.5 * scored and without - scored > 0.25 and times["without"][0] > times["with"][-1]
+    got = f"{without:.2f} s without, {scored:.2f} s with logprobs"
+    require(not slower, "a request without logprobs that is no slower", got=got)

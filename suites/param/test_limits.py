@@ -1,0 +1,129 @@
+"""Limits on tokens: obeyed under both names, and survived when they are no limits."""
+
+from __future__ import annotations
+
+from wireproof.exchange import Exchange
+from wireproof.refusal import is_refused, must_not_crash, names
+from wireproof.rules import MUST, SHOULD, Each, client, each_of, openapi, rule
+from wireproof.verdict import Broken, inconclusive, require
+from wireproof.wire.strictjson import is_int
+from wireproof.wire.transcript import Ending
+
+_OLD, _NEW = "max_tokens", "max_completion_tokens"
+# Nothing else in the request can end or refuse the answer.
+_PLAIN = frozenset((*("model", "messages", "temperature", "seed", "stream", "stream_options"), _OLD, _NEW))
+# Limits that most answers reach (tokens).
+_SMALL = 8
+# More than the longest token of any vocabulary in use (characters).
+_LONGEST = 128
+_NO_END = frozenset({Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT, Ending.BYTE_LIMIT})
+
+
+def _limited_by(x: Exchange, name: str) -> bool:
+    """Whether a plain request has a small limit under this name and none under the other."""
+    other = _NEW if name == _OLD else _OLD
+    limit = x.asked.get(name)
+    small = is_int(limit) and 0 < limit <= _SMALL
+    plain = _PLAIN.issuperset(x.asked) and None not in x.asked.values()
+    return x.is_chat and x.valid and small and other not in x.asked and plain
+
+
+def _tokens(x: Exchange) -> int | None:
+    found = (x.usage or {}).get("completion_tokens")
+    return found if is_int(found) else None
+
+
+def _must_limit(x: Exchange, name: str) -> None:
+    """Fail when the answer went on after the limit: more text than so many tokens can hold, or an end of its own
+    after more tokens. Counts alone are judged by the rules for usage."""
+    limit = x.token_limit or 0
+    outcomes = x.outcomes
+    for o in outcomes:
+        length = len(o.content) if isinstance(o.content, str) else 0
+        require(length <= limit * _LONGEST, f"an answer of at most {limit} tokens ({name})", got=f"{length} characters")
+    tokens = _tokens(x)
+    if tokens is None:
+        raise inconclusive("the answer has no completion_tokens")
+    over = tokens > limit * x.asked_n and all(o.finish_reason != "length" for o in outcomes)
+    require(not over, f"at most {limit * x.asked_n} tokens ({name})", got=f"{tokens}, and no cut")
+
+
+@rule(
+    "param.max-tokens.limits",
+    MUST,
+    on=Each(
+        "every answer to a plain request with a small max_tokens",
+        lambda x: x.ok and _limited_by(x, _OLD),
+        ("plain-cut", "stream-cut", "plain-cut-one", "stream-cut-one"),
+    ),
+    book="PARAM-001",
+    source=openapi("CreateChatCompletionRequest.max_tokens"),
+)
+def test_max_tokens_limits(x: Exchange) -> None:
+    """max_tokens limits the tokens of an answer.
+
+    Cost and latency run away: one ignored limit became an answer of 40,000 tokens.
+    """
+    _must_limit(x, _OLD)
+
+
+@rule(
+    "param.max-completion-tokens.limits",
+    MUST,
+    on=Each(
+        "every plain request with a small max_completion_tokens",
+        lambda x: x.response is not None and _limited_by(x, _NEW),
+        ("plain-cut-completion-tokens", "stream-cut-completion-tokens"),
+    ),
+    book="PARAM-002",
+    source=client("langchain-openai", "renames max_tokens to max_completion_tokens"),
+)
+def test_max_completion_tokens_limits(x: Exchange) -> None:
+    """max_completion_tokens is accepted, and limits like max_tokens.
+
+    LangChain sends this name whatever the caller wrote; Void and OpenOats met a 400, and others 40,000 tokens.
+    """
+    blamed = not names(x, *(name for name in x.asked if name != _NEW)) or names(x, _NEW)
+    require(not is_refused(x) or not blamed, "200 for max_completion_tokens", got=x.refusal())
+    _must_limit(x, _NEW)
+
+
+@rule(
+    "param.both-limits.one-wins",
+    SHOULD,
+    on=each_of("both-limits"),
+    book="PARAM-003",
+    source=openapi("CreateChatCompletionRequest.max_tokens: deprecated in favour of max_completion_tokens"),
+)
+def test_both_limits(x: Exchange) -> None:
+    """With both limits the request is refused, or one of the two holds.
+
+    Migrating clients send both for a while; a sum of the two, or none, is a bill that nobody ordered.
+    """
+    if is_refused(x):
+        return
+    both = [limit for name in (_OLD, _NEW) if is_int(limit := x.asked.get(name))]
+    tokens = _tokens(x) if x.outcomes else None
+    if tokens is None or len(both) < 2:
+        raise inconclusive("the answer has no completion_tokens")
+    if x.outcomes[0].finish_reason == "length":
+        near = any(abs(tokens - limit) <= 1 for limit in both)  # (usage.length.exact judges counts)
+        require(near, f"{both[0]} or {both[1]} tokens", got=tokens)
+    require(tokens <= max(both) + 1, f"at most {max(both)} tokens", got=tokens)
+
+
+@rule(
+    "param.max-tokens.bounds",
+    SHOULD,
+    on=each_of("max-tokens-zero", "max-tokens-negative", "max-tokens-huge"),
+    book="PARAM-004",
+    source=openapi("CreateChatCompletionRequest.max_tokens"),
+)
+def test_max_tokens_bounds(x: Exchange) -> None:
+    """max_tokens of 0, below 0 or above the context is refused with a 4xx or clamped: no 5xx, no endless run.
+
+    Clients compute the limit from what is left of the context, and get it wrong at the edge.
+    """
+    if x.transcript.ending in _NO_END:
+        raise Broken("an end of the answer", x.transcript.ending.value)
+    must_not_crash(x)

@@ -1,0 +1,185 @@
+"""What the content of an answer that thinks first may hold, and how it ends."""
+
+from __future__ import annotations
+
+from wireproof.asking import response_format
+from wireproof.evidence import is_answer
+from wireproof.exchange import Exchange
+from wireproof.formatted import asks_json
+from wireproof.judge import Take
+from wireproof.rules import SHOULD, Each, contract, engine, observed, of, rule
+from wireproof.schema_check import violated
+from wireproof.thoughts import kept_in, only, switched_off, tag, thinks, thoughts, without_tags
+from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.strictjson import get, is_int, parse
+
+# So many places in a thought are tried as the beginning of a JSON text.
+_TRIES = 20
+
+_THINKING = Each(
+    "every chat answer that has reasoning, or its tags",
+    lambda x: thinks(x) or tag(x) is not None,
+    ("reasoning-plain", "reasoning-stream", "reasoning-call"),
+)
+_JSON = Each(
+    "every chat answer in JSON with reasoning beside it",
+    lambda x: thinks(x) and asks_json(x),
+    ("reasoning-schema", "reasoning-schema-stream"),
+)
+_OFF = Each(
+    "every chat answer with thinking switched off",
+    lambda x: is_answer(x) and switched_off(x),
+    ("reasoning-off", "reasoning-off-stream", "reasoning-effort-none"),
+)
+_THOUGHTS = Each("every chat answer that has reasoning", thinks, ("reasoning-plain", "reasoning-sweep"))
+
+
+@rule(
+    "reasoning.content.no-tags",
+    SHOULD,
+    on=_THINKING,
+    book="REASONING-001",
+    source=engine("vllm", "--reasoning-parser"),
+)
+def test_no_tags(x: Exchange) -> None:
+    """The content of an answer that thinks first holds no thoughts: neither <think> or </think>, nor text between.
+
+    User interfaces show the chain of thought as the answer, and agents act on what was only considered.
+    """
+    if kept_in(x):
+        raise NotApplicable("the request asks to keep thoughts out, or in the content")
+    if response_format(x).form != "text":
+        raise NotApplicable("an answer in JSON: the rules for schemas judge what stands around it")
+    found = tag(x)
+    require(found is None, "an answer without tags of thoughts", got=found)
+
+
+@rule(
+    "reasoning.cut.is-length",
+    SHOULD,
+    on=_THOUGHTS,
+    book="REASONING-004",
+    source=observed("reasoning guide: the limit counts thoughts, too"),
+)
+def test_cut_is_length(x: Exchange) -> None:
+    """An answer that the limit on tokens cut while it still thought ends with "length", and its content is empty.
+
+    With "stop" callers take the empty content for the answer, and never ask again with a higher limit.
+    """
+    spent, limit = get(x.usage, "completion_tokens"), x.token_limit
+    if x.asked_n > 1 or limit is None or not is_int(spent):
+        raise NotApplicable("nothing tells whether the limit was reached")
+    found = only(x)
+    if x.is_event_stream and any(len(c.finishes) > 1 for c in x.finished_stream.choices):
+        raise inconclusive("a choice has several values of finish_reason")
+    if found.content.strip() or found.calls or spent < limit:
+        raise NotApplicable("the answer was not cut in its thoughts")
+    require(found.finish not in ("stop", "tool_calls"), f"length after {spent} tokens of thought", got=found.finish)
+
+
+@rule(
+    "reasoning.cut.sweep",
+    SHOULD,
+    on=of("reasoning-plain", "reasoning-sweep"),
+    source=contract("thoughts are no content, wherever the limit falls"),
+)
+def test_sweep(x: Exchange, take: Take) -> None:
+    """Wherever the limit on tokens cuts a thought, it is answered and the content is empty, in both modes.
+
+    A parser that waits for the end tag takes a cut thought for the answer: it is shown to users, in one mode only.
+    """
+    whole = only(x).text.strip() if thinks(x) else ""
+    if not whole:
+        raise inconclusive("the model did not think: no reasoning in `reasoning` or `reasoning_content`")
+    shown = False
+    for step in take.steps():
+        refused = step.status is not None and 400 <= step.status < 500 and step.status not in (401, 408, 429)
+        require(not refused, "an answer, if an empty one", got=step.refusal(), owner=step)
+        if not step.ok or tag(step) or (step.is_event_stream and step.errors):
+            continue  # rules of their own judge that
+        found = only(step)
+        so_far, said = found.text.strip(), without_tags(found.content)
+        if not whole.startswith(so_far) or so_far == whole:
+            continue  # it thought something else, or to the end
+        shown = True
+        leaked = bool(said) and (bool(so_far) or whole.startswith(said[:20]))
+        require(not leaked, "no content while the model still thinks", got=said, owner=step)
+    if not shown:
+        raise inconclusive("no limit fell into the same thought")
+
+
+@rule(
+    "reasoning.schema.content-only",
+    SHOULD,
+    on=_JSON,
+    book="REASONING-006",
+    source=contract("json.loads(content)"),
+)
+def test_schema_content_only(x: Exchange) -> None:
+    """With response_format the JSON stands in the content; thoughts may stand beside it, in their own member.
+
+    A constraint that binds the thought instead leaves content empty: json.loads(content) fails, or .parse() gives
+    None, though the answer is there.
+    """
+    schema = response_format(x).schema
+    for found in thoughts(x):
+        if found.finish != "stop" or found.calls:
+            raise inconclusive("the answer was cut, or is a call")
+        if found.content.strip():
+            if not _fits(found.content, schema):
+                raise inconclusive("the content does not keep to its form: the rules for schemas judge that")
+            continue
+        at = [i for i, c in enumerate(found.text) if c == "{"][:_TRIES]
+        inside = any(_fits(found.text[i:], schema) for i in at)
+        require(not inside, "the JSON in `content`", got=f"in the reasoning: {found.text[-80:]}")
+        raise inconclusive("the model ended in its thoughts")
+
+
+def _fits(text: str, schema: object) -> bool:
+    parsed = parse(text)
+    if not parsed.ok or not isinstance(parsed.value, dict):
+        return False
+    return not isinstance(schema, dict) or not violated(schema, parsed.value)
+
+
+@rule(
+    "reasoning.plain-answers.complete",
+    SHOULD,
+    on=_OFF,
+    book="REASONING-011",
+    source=engine("vllm", "parsers that expect an end tag"),
+)
+def test_plain_answers_complete(x: Exchange) -> None:
+    """An answer without thoughts is whole in its content: a reasoning parser does not take it for a thought.
+
+    A parser that waits for an end tag puts the whole answer into the reasoning, with content null: clients that
+    read `content` show nothing, or crash on None.
+    """
+    for found in thoughts(x):
+        if found.calls or found.finish != "stop":
+            raise inconclusive("the answer was cut, or is a call")
+        require(found.content.strip() or not found.text, "the answer in `content`", got=f"reasoning {found.text}")
+        if not found.content.strip():
+            raise inconclusive("the model said nothing")
+
+
+@rule(
+    "reasoning.answer.not-swallowed",
+    SHOULD,
+    on=of("reasoning-plain", "reasoning-off"),
+    source=engine("vllm", "parsers that take all for a thought until an end tag"),
+)
+def test_answer_not_swallowed(x: Exchange, off: Exchange) -> None:
+    """What a model answers with thinking off is not all of its thought with thinking on.
+
+    A model that does not think, behind a parser for one that does, answers everything in the reasoning: content is
+    empty in each answer, and clients show nothing.
+    """
+    first, second = only(x), only(off)
+    answer = second.content.strip()
+    if not answer or second.finish != "stop":
+        raise inconclusive("with thinking off there was no whole answer")
+    if not first.text:
+        raise inconclusive("the model did not think: no reasoning in `reasoning` or `reasoning_content`")
+    swallowed = first.finish == "stop" and not first.content.strip() and first.text.strip() == answer
+    require(not swallowed, "the answer in `content`", got=f"all of it in the reasoning: {first.text}", owner=x)

@@ -1,0 +1,112 @@
+"""Thoughts and tool calls, thoughts in the history, and the switches that turn them off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wireproof.asking import Choice, tool_choice, tools
+from wireproof.exchange import Exchange
+from wireproof.markers import call_json, every, found
+from wireproof.rules import MAY, SHOULD, Each, client, contract, each_of, engine, of, rule
+from wireproof.thoughts import thinks, thoughts
+from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
+
+_CALLS = ("reasoning-call", "reasoning-call-stream", "reasoning-call-auto", "reasoning-call-auto-stream")
+_WITH_TOOLS = Each("every chat answer with tools and reasoning", lambda x: thinks(x) and bool(tools(x)), _CALLS)
+_SWITCHES = ("reasoning-off", "reasoning-effort-none", "reasoning-hidden", "reasoning-unseparated")
+
+
+def _markup(x: Exchange, text: str, names: Iterable[str]) -> str | None:
+    """Markup of a call in a thought, with the name of a declared function behind it; None when there is none."""
+    marker = found(text)
+    if marker and every(text) - every(x.request.body.decode("utf-8", "replace")):
+        rest = text[text.index(marker) :]
+        if any(name in rest for name in names):
+            return rest
+    last = text.strip().rpartition("\n")[2]
+    return last if call_json(last, names) else None
+
+
+@rule(
+    "reasoning.calls.no-markup",
+    SHOULD,
+    on=_WITH_TOOLS,
+    book="REASONING-007",
+    source=engine("vllm", "the order of its parsers"),
+)
+def test_calls_no_markup(x: Exchange) -> None:
+    """Where an answer makes a tool call, its markup does not stand in the thoughts, too.
+
+    Clients that show or store thoughts show the raw call; one that was parsed twice is made twice.
+    """
+    called = [t for t in thoughts(x) if t.calls]
+    if not called:
+        raise inconclusive("the model made no tool call")
+    for t in called:
+        markup = _markup(x, t.text, tools(x))
+        require(markup is None, "no call markup in the reasoning", got=markup)
+
+
+@rule(
+    "reasoning.call.not-swallowed",
+    SHOULD,
+    on=_WITH_TOOLS,
+    source=contract("a call is a call, wherever the model makes it"),
+)
+def test_not_swallowed(x: Exchange) -> None:
+    """A tool call that the model makes before its thoughts end is a tool call, and no part of the reasoning.
+
+    tool_calls stays empty and finish_reason says "stop": the agent halts without doing anything.
+    """
+    if tool_choice(x).kind in (Choice.NONE, Choice.UNKNOWN):
+        raise NotApplicable("no call may be made, or nothing tells")
+    for t in thoughts(x):
+        if t.calls:
+            continue
+        if t.finish not in ("stop", "tool_calls"):
+            raise inconclusive("the answer was cut")
+        markup = _markup(x, t.text, tools(x))
+        require(markup is None, "the call in `tool_calls`", got=f"in the reasoning: {markup}")
+        raise inconclusive("the model made no tool call")
+
+
+@rule(
+    "reasoning.history.accepted",
+    SHOULD,
+    on=each_of("reasoning-history"),
+    book="REASONING-008",
+    source=client("openai-python", "messages are echoed with all their members"),
+)
+def test_history_accepted(x: Exchange) -> None:
+    """A history whose assistant messages still have `reasoning` or `reasoning_content` is accepted.
+
+    Clients send back the message as it came: a server that refuses its own member ends every second turn.
+    """
+    if x.status in (401, 403, 408, 429):
+        raise inconclusive(f"the request did not get there: {x.refusal()}")
+    if x.status is not None and 200 <= x.status < 300 and not x.ok:
+        raise inconclusive("a success with another status: the rules for http judge that")
+    require(x.ok, "200", got=x.refusal())
+
+
+@rule(
+    "reasoning.switches.accepted",
+    MAY,
+    on=of("reasoning-plain", *_SWITCHES),
+    book="REASONING-009",
+    source=engine("vllm", "chat_template_kwargs, include_reasoning"),
+)
+def test_switches_accepted(plain: Exchange, *switched: Exchange) -> None:
+    """Of the switches that turn thoughts off, one at least works, and none breaks the server.
+
+    They are enable_thinking in chat_template_kwargs, reasoning_effort none, include_reasoning and
+    separate_reasoning false. Thoughts cost money and time where nobody wants them; engines know different switches.
+    """
+    for x in switched:
+        require(x.status is None or x.status < 500, "an answer, or a 4xx", got=x.refusal(), owner=x)
+    if not thinks(plain):
+        raise inconclusive("the model did not think: no reasoning in `reasoning` or `reasoning_content`")
+    accepted = [x for x in switched if x.ok]
+    if not accepted:
+        raise Unsupported("every switch is refused")
+    require(not all(thinks(x) for x in accepted), "no reasoning with one of the switches", got="reasoning with each")

@@ -1,0 +1,156 @@
+"""What messages hold: strings and parts, nothing, names, and what the server itself once wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wireproof.exchange import Exchange
+from wireproof.judge import Take
+from wireproof.prompts import must_answer, prompt_tokens, same_prompt
+from wireproof.refusal import is_refused
+from wireproof.rules import MUST, SHOULD, client, contract, observed, of, openapi, rule
+from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.strictjson import get
+
+# Where two parts meet, a line break may come in, or tokens may be cut elsewhere (tokens for each joint).
+_JOINT = 2
+_JOINTS = 2  # of three parts
+
+
+@rule(
+    "role.parts.equal-string",
+    MUST,
+    on=of("role-prompts"),
+    book="ROLE-006",
+    source=openapi("content: oneOf a string, an array of parts"),
+)
+def test_parts_equal(prompts: Take) -> None:
+    """A text as the one part of an array makes the same prompt as the string, for each role that has a text.
+
+    LangChain, LlamaIndex and the Agents SDK send arrays. Templates that expect a string raise, or write the array out
+    in Python's notation. (Results of tools: tool.history.parts-equal.)
+    """
+    for step, usual in (("user", "user-long"), ("assistant", "talk"), ("system", "system"), ("developer", "developer")):
+        if prompts[usual].ok or usual == "user-long":
+            same_prompt(prompts[f"parts-{step}"], prompts[usual], f"the content of role {step} in one part")
+
+
+@rule(
+    "role.parts.all-used",
+    MUST,
+    on=of("role-prompts", "role-say", "role-say-parts"),
+    book="ROLE-007",
+    source=openapi("ChatCompletionRequestUserMessage.content: an array of content parts"),
+)
+def test_parts_all_used(prompts: Take, told: Exchange, parts: Exchange) -> None:
+    """Several text parts are all used, in their order.
+
+    Servers that take the first part, or the last, answer a question without the document that came with it. (The order
+    shows only with a model that repeats what it is told.)
+    """
+    whole, three = prompts["user-long"], prompts["parts-three"]
+    must_answer(three, "three text parts", prompts["parts-user"])
+    least = prompt_tokens(whole) - _JOINT * _JOINTS
+    require(prompt_tokens(three) >= least, f"{least} prompt_tokens or more", got=prompt_tokens(three), owner=three)
+    if parts.ok and told.ok:
+        first, second = (_text(parts).find(word) for word in ("zebra", "4417"))
+        swapped = _text(told).find("zebra") < _text(told).find("4417") and -1 < second < first
+        require(not swapped, "the first part before the second", got=_text(parts), owner=parts)
+
+
+def _text(x: Exchange) -> str:
+    found: list[Any] = [o.content for o in x.outcomes]
+    return " ".join(c for c in found if isinstance(c, str))
+
+
+@rule(
+    "role.empty-content-and-name.accepted",
+    SHOULD,
+    on=of("role-forms"),
+    book="ROLE-011",
+    source=openapi("ChatCompletionRequestUserMessage.name"),
+)
+def test_empty_and_name(forms: Take) -> None:
+    """An empty text of the user, and a name beside it, are answered.
+
+    Chat programs send the empty text when only a picture was there, and AutoGen sends names with all messages.
+    """
+    usual = forms["usual"]
+    must_answer(forms["empty-user"], 'content "" of the user', usual)
+    must_answer(forms["named-user"], "a name in a message", usual)
+
+
+@rule(
+    "role.assistant.empty-accepted",
+    SHOULD,
+    on=of("role-forms"),
+    source=observed("OpenAI accepts an empty text of the assistant in a history"),
+)
+def test_assistant_empty(forms: Take) -> None:
+    """An empty text of the assistant in the history is answered.
+
+    An answer that was stopped at once is stored as an empty one; where that is refused, the chat can never go on.
+    """
+    must_answer(forms["empty-assistant"], 'content "" of the assistant', forms["usual"])
+
+
+@rule(
+    "role.null-empty-absent.equal",
+    SHOULD,
+    on=of("role-odd-forms"),
+    source=openapi("ChatCompletionRequestAssistantMessage.content: nullable"),
+)
+def test_null_empty_absent(forms: Take) -> None:
+    """Where content null, or no content, of the assistant is accepted, the prompt is that of an empty text.
+
+    It means the same. A template that writes "None" has the model read it as its own last words. (Beside tool calls:
+    tool.history.content-forms-equal.)
+    """
+    usual, judged = forms["empty"], False
+    for step in ("null", "absent"):
+        x = forms[step]
+        if x.ok and usual.ok:
+            judged = True
+            same_prompt(x, usual, "content null" if step == "null" else "no content")
+    if not judged and usual.ok and is_refused(forms["null"]):
+        raise NotApplicable("an assistant message needs a text here")
+    if not judged:
+        raise forms["null"].refused()
+
+
+@rule(
+    "role.history.extension-fields-accepted",
+    SHOULD,
+    on=of("role-forms"),
+    book="ROLE-014",
+    source=client("openai-python", "ChatCompletionMessage.model_dump"),
+)
+def test_extension_fields(forms: Take) -> None:
+    """An assistant message with refusal, annotations, audio, reasoning and reasoning_content is accepted back.
+
+    Clients dump the message that they got and append it to the history; with a server that refuses its neighbours'
+    members the second turn fails after every change of provider.
+    """
+    must_answer(forms["extensions"], "a message with reasoning, annotations and nulls", forms["usual"])
+
+
+@rule(
+    "role.own-answer.accepted",
+    MUST,
+    on=of("role-own-answer"),
+    source=contract("a server accepts the messages that it wrote"),
+)
+def test_own_answer(talk: Take) -> None:
+    """A message of the server's own is accepted back as it came, with one more question.
+
+    Every chat does this. (With calls and their results: tool.history.own-message-accepted.)
+    """
+    first = talk["first"]
+    if not first.ok:
+        raise first.refused()
+    message = get(first.parsed.value, "choices", 0, "message")
+    if get(message, "role") != "assistant" or not isinstance(get(message, "content"), str):
+        raise inconclusive("the answer is no text of the assistant; other rules judge that")
+    if get(message, "tool_calls") == []:
+        raise inconclusive("the answer has an empty list of calls; choice.message.no-empty-tool-calls judges that")
+    must_answer(talk["second"], "the server's own message")

@@ -1,0 +1,247 @@
+"""Roles and their order: which are accepted, and whether what they say reaches the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wireproof.exchange import Exchange
+from wireproof.judge import Take
+from wireproof.prompts import must_answer, prompt_tokens
+from wireproof.refusal import is_refused, must_accept, must_not_crash, must_refuse
+from wireproof.rules import MAY, MUST, SHOULD, Each, client, contract, each_of, engine, observed, of, openapi, rule
+from wireproof.verdict import inconclusive, require
+from wireproof.view import view
+from wireproof.wire.strictjson import get
+
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+# Roles that some engine's templates have beside those of the API.
+_EXTRA_ROLES = frozenset({"latest_reminder", "root", "model", "ipython", "observation", "critic", "control", "context"})
+
+
+def _grown(more: Exchange, less: Exchange) -> int:
+    return prompt_tokens(more) - prompt_tokens(less)
+
+
+# The text that is put into several roles has a hundred words: a count that it does not raise by this much is no count.
+_LEAST = 40
+
+
+def _text_tokens(prompts: Take) -> int:
+    """How many tokens the long text has, by what it adds to a user's message."""
+    tokens = _grown(prompts["user-long"], prompts["user"])
+    if tokens < _LEAST or _grown(prompts["talk"], prompts["user"]) <= 0:
+        raise inconclusive("prompt_tokens does not grow with the prompt; usage.prompt.grows judges that")
+    return tokens
+
+
+@rule(
+    "role.basic.accepted",
+    MUST,
+    on=of("role-prompts", "tools-auto-none-needed", "role-tool"),
+    book="ROLE-001",
+    source=openapi("ChatCompletionRequestMessage"),
+)
+def test_basic(prompts: Take, tools: Exchange, tool: Exchange) -> None:
+    """Messages of the roles user, assistant and tool are answered, and a system message is never a 5xx.
+
+    These are every conversation in its second turn. (That a system message is answered, too, is a rule of its own: a
+    few templates have no place for it.)
+    """
+    usual = prompts["user"]
+    must_answer(usual, "a message of the user")
+    must_answer(prompts["talk"], "user, assistant, user", usual)
+    must_not_crash(prompts["system"])
+    if tools.ok:
+        must_answer(tool, "assistant with a call, and the tool's message")
+
+
+@rule(
+    "role.developer.accepted",
+    SHOULD,
+    on=of("role-prompts"),
+    source=openapi("ChatCompletionRequestDeveloperMessage"),
+)
+def test_developer_accepted(prompts: Take) -> None:
+    """A developer message is answered where a system message is.
+
+    The OpenAI Agents SDK, Codex and all newer client code send developer; refused, none of their requests works.
+    """
+    must_answer(prompts["developer"], "role developer", prompts["system"])
+
+
+@rule(
+    "role.developer.as-system",
+    MUST,
+    on=of("role-prompts", "role-unknown"),
+    book="ROLE-002",
+    source=openapi("ChatCompletionRequestDeveloperMessage: replaces system messages with newer models"),
+)
+def test_developer_as_system(prompts: Take, unknown: Exchange) -> None:
+    """A developer message reaches the model as a system message does, and is not refused where any word is a role.
+
+    A template that does not know the role drops it: the application's instructions are gone, and nothing says so.
+    """
+    developer, system = prompts["developer"], prompts["system"]
+    if unknown.ok and system.ok:
+        require(not is_refused(developer), "200, as for the role 'robot'", got=developer.refusal(), owner=developer)
+    text = _text_tokens(prompts)
+    if _grown(system, prompts["system-short"]) < text / 2:
+        raise inconclusive("the system message does not reach the model itself")
+    wanted, found = prompt_tokens(system), prompt_tokens(developer)
+    require(abs(found - wanted) <= text / 2, f"about {wanted} prompt_tokens, as system", got=found, owner=developer)
+
+
+@rule(
+    "role.function.accepted-or-refused",
+    MAY,
+    on=each_of("role-function"),
+    book="ROLE-003",
+    source=openapi("ChatCompletionRequestFunctionMessage"),
+)
+def test_function(x: Exchange) -> None:
+    """The deprecated role function is answered, or refused with a 4xx.
+
+    Old stored conversations have it.
+    """
+    must_not_crash(x)
+
+
+@rule(
+    "role.system.always-works",
+    SHOULD,
+    on=of("role-prompts"),
+    book="ROLE-004",
+    source=contract("the server maps what the template does not know"),
+)
+def test_system_always_works(prompts: Take) -> None:
+    """A system message is answered, whatever the model's template has a place for.
+
+    Every framework sends one. Where Gemma's or Mistral's template raises, no application runs on that model.
+    """
+    must_accept(prompts["system"], "a system message", prompts["user"])
+
+
+@rule(
+    "role.system.reaches-model",
+    MUST,
+    on=of("role-prompts"),
+    book="ROLE-005",
+    source=openapi("ChatCompletionRequestSystemMessage.content"),
+)
+def test_system_reaches_model(prompts: Take) -> None:
+    """A longer system message makes the prompt longer by about as much as the same text of the user would.
+
+    A system message that is dropped or cut is silent: the assistant forgets its rules, and nobody sees why.
+    """
+    text = _text_tokens(prompts)
+    grown = _grown(prompts["system"], prompts["system-short"])
+    require(grown >= text / 2, f"about {text} prompt_tokens more", got=grown, owner=prompts["system"])
+
+
+@view
+def _unknown(x: Exchange) -> str:
+    """The role or type of part that nobody knows in a chat request; empty when there is none."""
+    found = x.asked.get("messages") if x.is_chat and x.knows_request else None
+    for message in found if isinstance(found, list) else []:
+        role, content = get(message, "role"), get(message, "content")
+        if isinstance(role, str) and role.lower() not in _ROLES | _EXTRA_ROLES:
+            return f"role {role[:40]!r}"
+        if isinstance(content, list) and any(get(part, "type") == "no-such-part" for part in content):
+            return "a part of type 'no-such-part'"
+    return ""
+
+
+@rule(
+    "role.unknown.refused",
+    SHOULD,
+    on=Each(
+        "every request with an unknown role or type of part",
+        lambda x: bool(_unknown(x)) and x.response is not None,
+        ("role-unknown", "part-unknown"),
+    ),
+    book="ROLE-009",
+    source=openapi("ChatCompletionRequestMessage: discriminator role"),
+)
+def test_unknown(x: Exchange) -> None:
+    """A role or a type of part that does not exist is refused with a 4xx.
+
+    A typo ("sytem") is otherwise read as nobody's words, or as nothing at all, and the answer looks fine.
+    """
+    must_refuse(x, _unknown(x))
+
+
+@rule(
+    "role.sequences.no-5xx",
+    SHOULD,
+    on=each_of(
+        *("role-two-users", "role-two-systems", "role-system-middle", "role-assistant-first", "role-assistant-last")
+    ),
+    book="ROLE-010",
+    source=engine("vllm", "a template that raises is a 400"),
+)
+def test_sequences(x: Exchange) -> None:
+    """An unusual order of messages is answered, or refused with a 4xx, never a 5xx.
+
+    Chat templates raise on roles that do not alternate. As a 5xx it is repeated by every SDK, and counts as an outage.
+    """
+    must_not_crash(x)
+
+
+def _text(x: Exchange) -> str:
+    found: list[Any] = [o.content for o in x.outcomes]
+    return " ".join(c for c in found if isinstance(c, str)).strip()
+
+
+@rule(
+    "role.prefill.only-by-option",
+    MAY,
+    on=of("role-assistant-last"),
+    book="ROLE-012",
+    source=engine("vllm", "continue_final_message, add_generation_prompt"),
+)
+def test_prefill(x: Exchange) -> None:
+    """A last message of the assistant is not continued unless an option asks for it: a new turn answers, or a 4xx.
+
+    Some engines continue it, most do not: clients that rely on either get half sentences, or words twice.
+    """
+    if is_refused(x):
+        return
+    text = _text(x)
+    if "4417" not in text:
+        raise inconclusive("the model does not repeat what it is told")
+    require(not text.startswith("4417"), "an answer that begins anew", got=text)
+
+
+@rule(
+    "role.system.obeyed",
+    SHOULD,
+    on=of("role-system-word", "role-user-word"),
+    book="ROLE-013",
+    source=observed("models follow a system message before the user's"),
+)
+def test_system_obeyed(system: Exchange, user: Exchange) -> None:
+    """The model does what a simple system message says.
+
+    A template that puts the text in the wrong place leaves it without effect. (Judged only with a model that does the
+    same when the user says it.)
+    """
+    if "BLUE" not in _text(user).upper():
+        raise inconclusive("the model does not do it for the user, either")
+    if not system.ok:
+        raise system.refused()
+    require("BLUE" in _text(system).upper(), "the word BLUE", got=_text(system) or "no text", owner=system)
+
+
+@rule(
+    "role.unknown-member.tolerated",
+    SHOULD,
+    on=of("role-odd-forms"),
+    source=client("codecompanion.nvim", "members of its own in messages"),
+)
+def test_unknown_member(forms: Take) -> None:
+    """A member that the API does not have does not make a message invalid.
+
+    Clients keep ids and times in their messages, and send them along: CodeCompanion, Void and LiveKit got nothing but
+    400 "extra_forbidden" from such a server.
+    """
+    must_answer(forms["unknown-member"], "a message with a member `id`", forms["usual"])

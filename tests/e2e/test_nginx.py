@@ -1,0 +1,128 @@
+"""A real nginx in front of the bundled server: who buffers is found out, and who does not is left alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from wireproof import rules
+from wireproof.outputs import faults_by_rule
+from wireproof.record.live import parse_target
+from wireproof.reference_server.config import Config
+from wireproof.reference_server.player import serve_in_thread
+from wireproof.resources import folder
+from wireproof.run import Options, Run
+from wireproof.verdict import Status
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+if NGINX is None and not os.environ.get("CI"):
+    pytest.skip("nginx is not installed", allow_module_level=True)
+
+INCREMENTAL = "operations.proxy.incremental"
+RULES = (
+    INCREMENTAL,
+    "sse.flush.incremental",
+    "sse.header.no-length-or-encoding",
+    "http.body.framed-exactly",
+    "http.connection.reusable",
+    "http.accept.json-still-streams",
+    "done.marker.exact",
+)
+Judge = Callable[[str, str], dict[str, Status]]
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+@contextmanager
+def nginx(settings: str, upstream: int, prefix: Path) -> Iterator[int]:
+    """nginx with one of the settings in fixtures/nginx; gives its port."""
+    assert NGINX is not None, "nginx is missing: .ci/run installs it"
+    templates, port = folder("fixtures") / "nginx", _free_port()
+    conf = (templates / "nginx.conf").read_text(encoding="utf-8")
+    for name, value in (("PREFIX", prefix), ("PORT", port), ("UPSTREAM", upstream)):
+        conf = conf.replace(f"@{name}@", str(value))
+    (prefix / "nginx.conf").write_text(conf, encoding="utf-8")
+    shutil.copy(templates / f"{settings}.conf", prefix / "location.conf")
+    command = [NGINX, "-p", str(prefix), "-e", str(prefix / "error.log"), "-c", str(prefix / "nginx.conf")]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        for _ in range(100):
+            with socket.socket() as s:
+                if s.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert child.poll() is None, child.communicate()[1]
+            time.sleep(0.05)
+        yield port
+    finally:
+        child.terminate()
+        child.communicate(timeout=10)
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[int]:
+    with serve_in_thread(Config()) as url:
+        yield int(url.rsplit(":", 1)[1].removesuffix("/v1"))
+
+
+@pytest.fixture
+def judge(upstream: int, tmp_path: Path) -> Judge:
+    """The verdicts of RULES through nginx with some settings, on the bundled server with a fault."""
+
+    def judged(settings: str, fault: str = "") -> dict[str, Status]:
+        chosen = [rules.load()[name] for name in RULES]
+        with nginx(settings, upstream, tmp_path) as port:
+            base = f"http://127.0.0.1:{port}" + (f"/fault/{fault}" if fault else "") + "/v1"
+            run = Run(Options(parse_target(base)), chosen, faults_by_rule())
+            run.record()
+            return {r.id: run.outcome(r).status for r in chosen}
+
+    return judged
+
+
+def _failed(found: dict[str, Status]) -> set[str]:
+    assert Status.ERROR not in found.values()
+    return {name for name, status in found.items() if status is Status.FAIL}
+
+
+def test_default_settings_leave_a_server_alone_that_asks_for_it(judge: Judge) -> None:
+    """X-Accel-Buffering: no is enough: nobody has to change a proxy."""
+    found = judge("default", "")
+    assert _failed(found) == set()
+    assert found[INCREMENTAL] is Status.PASS
+
+
+@pytest.mark.parametrize(("settings", "fault"), [("deaf", ""), ("default", "sse.proxy-may-buffer")])
+def test_default_buffering_is_found(judge: Judge, settings: str, fault: str) -> None:
+    """Without the header, or with a proxy that is told to ignore it, text comes in blocks."""
+    assert INCREMENTAL in _failed(judge(settings, fault))
+
+
+def test_proxy_buffering_off_helps_a_server_that_says_nothing(judge: Judge) -> None:
+    found = judge("off", "sse.proxy-may-buffer")
+    assert _failed(found) == set()
+    assert found[INCREMENTAL] is Status.PASS
+
+
+def test_keep_alive_to_the_server(judge: Judge) -> None:
+    """HTTP/1.1 to the server changes nothing for the client."""
+    assert _failed(judge("keepalive", "")) == set()
+
+
+def test_compression_of_a_stream_is_found(judge: Judge) -> None:
+    """nginx compresses for a client that takes gzip: risky, and said so."""
+    found = judge("gzip", "")
+    assert "sse.header.no-length-or-encoding" in _failed(found)
+    assert "http.body.framed-exactly" not in _failed(found)

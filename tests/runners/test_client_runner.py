@@ -1,0 +1,179 @@
+"""Client set-ups as data, their environments, and drivers that hang, die or talk nonsense. No library is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wireproof import clients, rules, scenario
+from wireproof.judge import Judge
+from wireproof.record.live import Limits, parse_target
+from wireproof.record.proxy import Tap
+from wireproof.record.recorder import Recorder, Unavailable
+from wireproof.reference_server import player
+from wireproof.reference_server.app import App
+from wireproof.reference_server.config import Config
+from wireproof.reference_server.memory import MemorySender
+from wireproof.runners.clients import environments, play
+from wireproof.runners.clients.play import Driver, DriverError, perform
+from wireproof.verdict import Status
+from wireproof.wire.transcript import Transcript
+
+SETUP = clients.Setup("fake", "A fake.", "fake", ">=3.11", ("no-such-package-of-wireproof==1",), "fake.py", ("plain",))
+
+HELLO = 'import json, sys, time\nprint(json.dumps({"versions": {"fake": "1"}}), flush=True)\nfor line in sys.stdin:\n'
+ASK = """    import urllib.request
+    job = json.loads(line)
+    body = json.dumps({"model": job["model"], "messages": [{"role": "user", "content": "Say hello."}]}).encode()
+    request = urllib.request.Request(job["base_url"] + "/chat/completions", body, {"Content-Type": "application/json"})
+    urllib.request.urlopen(request).read()
+"""
+SAY = '    print(json.dumps({"task": "plain", "ok": True, "result": {}}), flush=True)\n'
+
+
+def _driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Driver:
+    (tmp_path / "drivers").mkdir()
+    (tmp_path / "drivers" / "fake.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(clients, "where", lambda: tmp_path)
+    return Driver(SETUP, Path(sys.executable))
+
+
+def _done(driver: Driver, seconds: float = 5.0) -> list[dict[str, object]]:
+    """Two outcomes of the same job."""
+
+    async def go() -> list[dict[str, object]]:
+        try:
+            return [await driver.do({"task": "plain"}, seconds) for _ in range(2)]
+        finally:
+            await driver.stop()
+
+    return asyncio.run(go())
+
+
+def _kinds(found: list[dict[str, object]]) -> list[object]:
+    return [outcome["error"]["type"] for outcome in found]  # type: ignore[index]
+
+
+def test_a_driver_that_hangs_is_started_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _done(_driver(tmp_path, monkeypatch, HELLO + "    time.sleep(60)\n"), seconds=0.3)
+    assert _kinds(found) == ["DriverHang", "DriverHang"]
+
+
+def test_a_driver_that_dies_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _done(_driver(tmp_path, monkeypatch, HELLO + "    sys.exit('it cannot go on')\n"))
+    assert _kinds(found) == ["DriverCrash", "DriverCrash"] and "it cannot go on" in str(found[0]["error"])
+
+
+def test_a_driver_that_talks_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _done(_driver(tmp_path, monkeypatch, HELLO + "    print('nonsense', flush=True)\n"))
+    assert _kinds(found) == ["DriverHang", "DriverHang"]
+
+
+@pytest.mark.parametrize("script", ["raise SystemExit('no such library')", "print('[]')", "print('{}')"])
+def test_a_driver_that_does_not_start(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DriverError, match="does not start"):
+        _done(_driver(tmp_path, monkeypatch, script))
+
+
+def _performed(driver: Driver) -> list[tuple[str, Transcript]]:
+    async def go(url: str) -> list[tuple[str, Transcript]]:
+        async with Tap(parse_target(url), Limits.patient(10)) as tap:
+            try:
+                return await perform(driver, tap, ["plain"], "tiny-reference")
+            finally:
+                await driver.stop()
+
+    with player.serve_in_thread(Config()) as url:
+        return asyncio.run(go(url))
+
+
+def test_an_outcome_travels_with_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [(task, found)] = _performed(_driver(tmp_path, monkeypatch, HELLO + ASK + SAY))
+    assert task == "plain" and found.raw and '"ok": true' in found.tags["outcome"]
+    assert found.tags["client"] == "fake" and found.tags["versions"] == "fake 1"
+
+
+def test_a_client_that_sends_nothing_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DriverError, match="sent nothing"):
+        _performed(_driver(tmp_path, monkeypatch, HELLO + SAY))
+
+
+# -- environments ------------------------------------------------------------------------
+
+
+def test_an_environment_that_cannot_be_made_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(environments.NotInstalled, match=r"fake cannot be installed .*no-such-package-of-wireproof"):
+        asyncio.run(environments.provide(SETUP, tmp_path))
+    assert not environments.installed(SETUP, tmp_path)
+
+
+def test_an_environment_is_made_anew_when_its_packages_change(tmp_path: Path) -> None:
+    (tmp_path / "fake" / "venv" / "bin").mkdir(parents=True)
+    environments.python_of(SETUP, tmp_path).write_text("", encoding="utf-8")
+    stamp = tmp_path / "fake" / "stamp.json"
+    stamp.write_text(f'{{"digest": "{SETUP.digest}"}}', encoding="utf-8")
+    assert environments.installed(SETUP, tmp_path)
+    assert not environments.installed(replace(SETUP, packages=("other==1",)), tmp_path)
+    stamp.write_text("torn", encoding="utf-8")
+    assert not environments.installed(SETUP, tmp_path)
+
+
+def test_a_python_that_is_too_old_is_told(tmp_path: Path) -> None:
+    with pytest.raises(environments.NotInstalled, match="needs Python >=99"):
+        asyncio.run(environments.provide(replace(SETUP, python=">=99"), tmp_path))
+
+
+# -- as data -----------------------------------------------------------------------------
+
+
+def test_the_set_ups_are_pinned_and_have_drivers() -> None:
+    assert {s.client for s in clients.load().values()} == {"openai-python", "langchain", "llamaindex"}
+    for setup in clients.load().values():
+        assert (clients.where() / "drivers" / setup.driver).is_file()
+    used = {t for s in clients.load().values() for t in s.tasks}
+    assert used == set(clients.TASKS), "a task that nobody does"
+
+
+_GOOD = 'what = "w"\nclient = "c"\ndriver = "d"\npython = ">=3.11"\npackages = ["a==1"]\ntasks = ["plain"]\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ('"a==1"', '"a"', "not pinned"),
+        ('"plain"', '"dance"', "no task 'dance'"),
+        ("driver", "drivers", "missing .'driver'."),
+    ],
+)
+def test_a_mistake_in_a_set_up_is_named(before: str, after: str, says: str) -> None:
+    assert clients.parse(_GOOD, "x").tasks == ("plain",)
+    with pytest.raises(ValueError, match=says):
+        clients.parse(_GOOD.replace(before, after), "x")
+
+
+# -- in a run ----------------------------------------------------------------------------
+
+
+class _Nobody:
+    async def play(self, found: scenario.Scenario) -> list[tuple[str, Transcript]]:
+        raise Unavailable(Status.UNSUPPORTED, "no network")
+
+
+@pytest.mark.parametrize(("player_of", "status"), [(_Nobody(), Status.UNSUPPORTED), (None, Status.NOT_APPLICABLE)])
+def test_without_a_client_its_rules_say_why(player_of: play.Clients | None, status: Status) -> None:
+    recorder = Recorder(MemorySender(App(Config())), clients=player_of)
+    recorded = asyncio.run(recorder.record(["client-langchain-1.7", "plain-greedy"]))
+    [verdict] = {(v.status, v.reason) for v in Judge(recorded).judge(rules.load()["client.langchain.tools"])}
+    assert verdict == (status, "no network" if player_of else clients.WHEN_ASKED)
+    assert [t.scenario for t in recorded.takes] == ["plain-greedy"]
+
+
+def test_the_suite_has_two_names() -> None:
+    every = rules.load().values()
+    assert rules.select(every, ["clients"]) == rules.select(every, ["client"]) != []
