@@ -1,14 +1,21 @@
 """The published records can be read by this version, and reports come out of them."""
 
+import functools
 from pathlib import Path
 
 import pytest
 
 from wireproof.reports import html, matrix
-from wireproof.runrecord import read
+from wireproof.runrecord import RunRecord
+from wireproof.runrecord import read as read_record
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "published"
-RECORDS = sorted(FOLDER.glob("*.jsonl"))
+RECORDS = sorted(FOLDER.glob("*.jsonl.xz"))
+
+
+@functools.cache
+def read(path: Path) -> RunRecord:
+    return read_record(path)
 
 
 def test_there_are_records_of_two_engines() -> None:

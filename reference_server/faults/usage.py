@@ -65,7 +65,7 @@ _message_fault(
 _message_fault(
     "usage.reasoning-more-than-completion",
     "More tokens are reasoning than the answer has.",
-    {"usage.details.within-totals"},
+    {"usage.details.within-totals", "reasoning.field.present"},
     lambda b: usage_changed(b, completion_tokens_details={"reasoning_tokens": b["usage"]["completion_tokens"] + 30}),
 )
 

@@ -27,6 +27,7 @@ _stream_fault(
     "usage.stream-zero",
     "A gateway overwrites the usage of a stream with an estimate: 0 completion tokens.",
     {
+        "finish.named.stop-or-tool-calls",
         "usage.completion.counted",
         "usage.details.within-totals",
         "usage.parity.with-plain",

@@ -28,7 +28,7 @@ def _with_id(scenario: Scenario, request_id: str) -> Scenario:
 
 _METRICS = Scenario(name="gauges", what="The gauges.", method="GET", path="/metrics", root=True)
 _SLOTS = replace(_METRICS, path="/slots")
-_SHORT = _request("Say: I am still here", 12, stream=False)
+_SHORT = _request("Say: I am still there", 12, stream=False)
 
 
 async def _look(session: Session, step: str, where: Scenario, base: float, looks: int, *, rise: bool) -> None:

@@ -47,7 +47,9 @@ def token_ids(x: Exchange) -> list[int]:
 
 
 @conversation(
-    "tokenize", "A text to tokens and back, messages to tokens and to the chat, and what is said of the model."
+    "tokenize",
+    "A text to tokens and back, messages to tokens and to the chat, what is said of the model, and bodies to refuse.",
+    valid=False,
 )
 async def _(session: Session) -> None:
     text = {"prompt": TEXT, "content": TEXT, "add_special_tokens": False}

@@ -85,6 +85,10 @@ def excerpt(violation: Violation, transcripts: Mapping[str, Transcript]) -> Exce
     return Excerpt(tuple(pieces), (start, end), total)
 
 
+# What Linux takes as one argument of a command is little more (bytes).
+_ARGUMENT_LIMIT = 120_000
+
+
 def curl(request: Request, *, key_variable: str = "OPENAI_API_KEY") -> str:
     """A shell line that repeats the request; the API key stands as a variable."""
     parts = ["curl", "-isN", shlex.quote(request.url)]
@@ -100,6 +104,8 @@ def curl(request: Request, *, key_variable: str = "OPENAI_API_KEY") -> str:
             parts.append(f"-H {shlex.quote(f'{name}: {value}')}")
     if request.omitted:
         parts.append(f"--data-binary @body.json  # the body of {request.omitted} bytes was not kept")
+    elif len(request.body) > _ARGUMENT_LIMIT:
+        parts.append(f"--data-binary @body.json  # a body of {len(request.body)} bytes")
     elif request.body:
         try:
             text = request.body.decode("utf-8")

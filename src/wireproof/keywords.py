@@ -29,7 +29,8 @@ PREFIX = "keyword-"
 class KeywordCase:
     """One schema of the table. `schema` is the whole schema as it is sent; instances are whole, too.
 
-    `also` lists further ways to send it: "stream", and "tool" (the schema as the parameters of a strict function).
+    `risky` marks a schema that has killed an engine. `also` lists further ways to send it: "stream", and "tool" (the
+    schema as the parameters of a strict function).
     """
 
     id: str
@@ -41,6 +42,7 @@ class KeywordCase:
     invalid: tuple[Any, ...]
     also: tuple[str, ...] = ()
     max_tokens: int = 120
+    risky: bool = False
 
     @property
     def scenario(self) -> str:
@@ -53,7 +55,7 @@ class KeywordCase:
         return (self.scenario, *(f"{self.scenario}-{how}" for how in self.also))
 
 
-_KEYS = {"id", "keyword", "type", "schema", "valid", "invalid", "root", "also", "max_tokens"}
+_KEYS = {"id", "keyword", "type", "schema", "valid", "invalid", "root", "also", "max_tokens", "risky"}
 
 
 def parse(text: str, where: str) -> list[KeywordCase]:
@@ -77,6 +79,7 @@ def parse(text: str, where: str) -> list[KeywordCase]:
                 invalid=tuple(v if whole else {"value": v} for v in case["invalid"]),
                 also=tuple(case.get("also", ())),
                 max_tokens=case.get("max_tokens", 120),
+                risky=bool(case.get("risky")),
             )
         )
     return out
@@ -132,6 +135,7 @@ def _scenario(case: KeywordCase, how: str) -> Scenario:
         what=f"JSON Schema: {case.keyword} ({case.type}), and a prompt that asks to violate it ({how}).",
         body=body,
         optional=f"the keyword {case.keyword}",
+        risky=case.risky,
         table=TABLE,
         row=case.id,
         column=how,

@@ -111,7 +111,7 @@ def call_json(text: str, names: Iterable[str]) -> str | None:
 
 
 def is_meant(text: str, marker: str, names: Iterable[str]) -> bool:
-    """Whether a marker in a text begins a call: it opens one, and a name, JSON or another tag follows, or the text ends there.
+    """Whether a marker in a text begins a call: a name, JSON or another tag follows, or the text ends there.
 
     A model with random weights may say any marker amid other words.
     """

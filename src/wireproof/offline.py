@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from . import curl_output, guess, har, runrecord
+from . import curl_output, guess, har, packed, runrecord
 from .har import NotATranscript as NotATranscript
 from .wire.http import parse_response
 from .wire.strictjson import NESTING_LIMIT, depth_exceeds, get
@@ -33,7 +33,7 @@ def read_paths(paths: Iterable[Path], on_skip: Callable[[str], None] | None = No
     places: list[tuple[str, Transcript]] = []
     for path in dict.fromkeys(paths):
         if path.is_dir():
-            found = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix.lower() in _SUFFIXES)
+            found = sorted(p for p in path.rglob("*") if p.is_file() and packed.suffix(p) in _SUFFIXES)
             if not found:
                 known = ", ".join(sorted(_SUFFIXES))
                 raise NotATranscript(f"{path} holds no transcript (files that end in {known})")
@@ -47,7 +47,7 @@ def read_paths(paths: Iterable[Path], on_skip: Callable[[str], None] | None = No
                 places += [(str(file.parent), t) for t in read]
         elif path.is_file():
             read = read_file(path, name=path.name)
-            record = len(read) > 1 and path.suffix == ".jsonl"
+            record = len(read) > 1 and packed.suffix(path) == ".jsonl"
             places += [(str(path if record else path.parent), t) for t in read]
         elif path.exists():
             raise NotATranscript(f"{path} is neither a file nor a folder: give a transcript file or a folder of them")
@@ -65,9 +65,11 @@ def read_file(path: Path, *, name: str) -> list[Transcript]:
     try:
         if path.stat().st_size > FILE_LIMIT:
             raise NotATranscript(f"{path} is larger than {FILE_LIMIT} bytes")
-        data = path.read_bytes()
+        data = packed.read(path)
     except OSError as error:
         raise NotATranscript(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise NotATranscript(str(error)) from error
     return list(parse(data, name, path))
 
 

@@ -126,12 +126,13 @@ class RuleModule(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         area = self.path.parent.name
-        for marker in (area, "must", "should", "may"):
-            self.config.addinivalue_line("markers", f"{marker}: rules of this area or level (wireproof)")
         module = importlib.import_module(f"wireproof.suites.{area}.{self.path.stem}")
-        for rule in rules.load().values():
-            if rule.check is not None and rule.check.__module__ == module.__name__:
-                yield RuleItem.from_parent(self, name=rule.id, rule=rule)
+        found = [r for r in rules.load().values() if r.check is not None and r.check.__module__ == module.__name__]
+        # (Some rules stand beside those of another area, which share their recordings.)
+        for marker in dict.fromkeys((area, *(r.area for r in found), "must", "should", "may")):
+            self.config.addinivalue_line("markers", f"{marker}: rules of this area or level (wireproof)")
+        for rule in found:
+            yield RuleItem.from_parent(self, name=rule.id, rule=rule)
 
 
 class RuleItem(pytest.Item):

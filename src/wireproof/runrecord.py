@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 import jsonschema
 
+from . import packed
 from .rules import Rule, as_json
 from .tables import Table
 from .tables import as_json as table_json
@@ -229,11 +230,12 @@ def parse(lines: Iterable[str], path: str = "") -> RunRecord:
 
 
 def read(path: Path) -> RunRecord:
-    """Read a record from a file. Raises RecordError with what to do about it."""
+    """Read a record from a file, which may be compressed (.xz, .gz). Raises RecordError with what to do about it."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return parse(file, str(path))
+        return parse(packed.read(path).decode("utf-8").split("\n"), str(path))
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise RecordError(f"{path} is not UTF-8 text, so it is no run record") from error
+    except ValueError as error:
+        raise error if isinstance(error, RecordError) else RecordError(str(error)) from error

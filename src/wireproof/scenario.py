@@ -39,6 +39,8 @@ class Scenario:
     `health` marks the one request that shows, after those that must be refused, that the server still works.
     `client` names the set-up of a client library that plays it (clients.py).
     `load` marks what costs more than a request or two (floods, long generations, fuzzing): gentle runs leave it out.
+    `risky` marks a request that is right and has killed an engine all the same: it comes last of all, and gentle runs
+    leave it out, too.
     `table`, `row` and `column` put its outcome into a table of the reports (tables.py).
     """
 
@@ -59,6 +61,7 @@ class Scenario:
     slow: bool = False
     health: bool = False
     load: bool = False
+    risky: bool = False
     table: str = ""
     row: str = ""
     column: str = ""
@@ -70,6 +73,11 @@ class Scenario:
     idle_seconds: float | None = None
     play: Callable[[Session], Awaitable[None]] | None = None
     client: str = ""
+
+    @property
+    def tame(self) -> bool:
+        """Whether every server can be trusted to survive it."""
+        return self.valid and not self.risky
 
     @property
     def tags(self) -> dict[str, str]:
@@ -211,4 +219,6 @@ def needed(names: Iterable[str], *, slow: bool = False, gentle: bool = False) ->
     missing = [name for name in wanted if name not in every]
     if missing:
         raise KeyError(f"no scenario is called {', '.join(missing)}")
-    return [s for s in every.values() if s.name in wanted and (slow or not s.slow) and not (gentle and s.load)]
+    return [
+        s for s in every.values() if s.name in wanted and (slow or not s.slow) and not (gentle and (s.load or s.risky))
+    ]

@@ -139,6 +139,8 @@ def _refused(x: Exchange) -> tuple[Outcome, str] | None:
     """A clean refusal, or an answer that is no success at all."""
     if x.ok:
         return None
+    if x.response is None:
+        return Outcome.UNCLEAR, x.refusal()[:120]
     # (SGLang and old vLLM write the envelope flat; the rules for errors say what they think of that.)
     flat = get(x.parsed.value, "object") == "error"
     envelope = flat or isinstance(get(x.parsed.value, "error"), dict)

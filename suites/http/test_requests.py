@@ -37,6 +37,8 @@ STREAM_WANTED = Each(
 def _is_stream_or_refusal(x: Exchange) -> None:
     """Go on for an event stream; inconclusive for a refusal, broken for any other success."""
     response = x.answered
+    if x.cut_by_us and not response.content:
+        raise NotApplicable("we left before the first byte of the body")
     if not x.is_event_stream and (response.status is None or not 200 <= response.status < 300):
         raise x.refused()
     if response.status != 200 and response.media_type == "text/event-stream":

@@ -207,6 +207,12 @@ def test_a_body_that_was_not_kept_says_so() -> None:
     assert "--data-binary @body.json" in line and "300000 bytes" in line and "-X" not in line
 
 
+def test_a_body_too_long_for_a_command_is_named_by_its_length() -> None:
+    """Protects terminals and reports from megabytes of padding."""
+    line = curl(ask(body=b"x" * 700_000))
+    assert "--data-binary @body.json" in line and "700000 bytes" in line and len(line) < 300
+
+
 # -- reactions -----------------------------------------------------------------------
 
 

@@ -76,7 +76,7 @@ def test_explain_says_why_a_rule_is_not_checked() -> None:
         (["run", "http://user:hunter2@127.0.0.1/v1"], "use --api-key-env"),
         (["run", "http://127.0.0.1:1/v1", "--fault", "done.missing"], "--fault belongs to --reference"),
         (["run", "--reference", "--fault", "done.mising"], "close matches: done.missing"),
-        (["run", "--reference", "--suite", "nope"], "no rule belongs to 'nope'; suites are: choice, "),
+        (["run", "--reference", "--suite", "nope"], "no rule belongs to 'nope'; suites are: auth, "),
         (["run", "--reference", "--timeout", "0"], "--timeout: '0' is not a number, 0.1 or more"),
         (["run", "--reference", "--timeout", "nan"], "--timeout: 'nan' is not a number"),
         (["run", "--reference", "--timeout", "inf"], "--timeout: 'inf' is not a number"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import subprocess
 import sys
 import time
@@ -127,7 +128,10 @@ def test_the_server_dies_in_the_middle(tmp_path: Path) -> None:
         server.communicate()
     assert run.returncode == 3, out
     assert "Traceback" not in out
-    assert "Recording ended early: the target did not answer 4 requests in a row (not-connected" in out
+    # Those that were on their way when it died are reset, later ones find nobody.
+    assert re.search(
+        r"Recording ended early: the target did not answer 4 requests in a row \((not-connected|reset)", out
+    )
     lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
     assert lines[-1]["kind"] == "end"
     assert lines[-1]["exit"] == 3

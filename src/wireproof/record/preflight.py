@@ -162,7 +162,8 @@ def _is_api(x: Exchange, target: Target, sign: bytes) -> None:
 
 
 def _ids(x: Exchange) -> tuple[str, ...]:
-    data = strictjson.get(x.parsed.value, "data") if x.ok else None
+    value = x.parsed.value if x.ok else None
+    data = value if isinstance(value, list) else strictjson.get(value, "data")  # (a bare list is a rule's business)
     found = [strictjson.get(m, "id") for m in data] if isinstance(data, list) else []
     return tuple(m for m in found if isinstance(m, str) and m)
 

@@ -174,9 +174,9 @@ class Recorder:
                 self.on_progress(Progress(self._done, len(jobs), self.cost))
 
         # Requests that a server must refuse come last, one by one: some servers don't survive them.
-        together = [job for job in jobs if job[0].valid and not job[0].exclusive]
-        alone = [job for job in jobs if job[0].valid and job[0].exclusive]
-        hostile = sorted((job for job in jobs if not job[0].valid), key=lambda job: job[0].exclusive)
+        together = [job for job in jobs if job[0].tame and not job[0].exclusive]
+        alone = [job for job in jobs if job[0].tame and job[0].exclusive]
+        hostile = sorted((job for job in jobs if not job[0].tame), key=lambda job: (job[0].risky, job[0].exclusive))
         if self.concurrency <= 1:
             alone = [*together, *alone]
         else:
@@ -203,7 +203,7 @@ class Recorder:
             reason = "the profile leaves it out"
             if scenario.slow and not slow:
                 reason = "slow scenarios are left out by default: add --slow"
-            elif scenario.load and self.gentle:
+            elif (scenario.load or scenario.risky) and self.gentle:
                 reason = "a gentle run leaves out what loads the target"
             out[scenario.name] = (Status.NOT_APPLICABLE, reason)
         return out

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,8 +17,11 @@ from typing import Any
 
 SCHEMA = "wireproof/transcript/1"
 
-# A request body longer than this is stored by its digest only (bytes).
+# A request body longer than this is stored deflated (padding is nearly nothing then), or only its length is, when that
+# is too long as well (bytes). What is judged again must be what was judged.
 STORED_BODY_LIMIT = 256 * 1024
+# No stored body inflates to more (bytes).
+_INFLATED_LIMIT = 64 * 1024 * 1024
 
 
 class Ending(StrEnum):
@@ -136,6 +140,18 @@ def _unpack(value: Any) -> bytes:
     return base64.b64decode(value["base64"], validate=True)
 
 
+def _inflate(request: Mapping[str, Any]) -> bytes:
+    """A body that was stored deflated."""
+    length = int(request.get("omitted", 0))
+    try:
+        body = zlib.decompressobj().decompress(base64.b64decode(request["deflated"], validate=True), _INFLATED_LIMIT)
+    except zlib.error as error:
+        raise ValueError(f"a deflated body: {error}") from error
+    if len(body) != length:
+        raise ValueError(f"a deflated body of {len(body)} bytes, not {length}")
+    return body
+
+
 def to_json(t: Transcript) -> dict[str, Any]:
     """The transcript as a JSON object (format `wireproof/transcript/1`)."""
     body = t.request.body
@@ -143,11 +159,13 @@ def to_json(t: Transcript) -> dict[str, Any]:
         "method": t.request.method,
         "url": t.request.url,
         "headers": [list(h) for h in t.request.headers],
-        "body": _pack(body),
+        "body": _pack(body) if len(body) <= STORED_BODY_LIMIT else "",
     }
     if len(body) > STORED_BODY_LIMIT:
-        request["body"] = ""
         request["omitted"] = len(body)
+        deflated = zlib.compress(body) if len(body) <= _INFLATED_LIMIT else b""
+        if 0 < len(deflated) <= STORED_BODY_LIMIT:
+            request["deflated"] = base64.b64encode(deflated).decode("ascii")
     elif t.request.omitted:
         request["omitted"] = t.request.omitted
     out: dict[str, Any] = {
@@ -183,6 +201,7 @@ def from_json(value: Mapping[str, Any]) -> Transcript:
     """
     try:
         request = value["request"]
+        whole = "deflated" in request
         return Transcript(
             id=str(value["id"]),
             scenario=str(value["scenario"]),
@@ -190,8 +209,8 @@ def from_json(value: Mapping[str, Any]) -> Transcript:
                 method=str(request["method"]),
                 url=str(request["url"]),
                 headers=tuple((str(k), str(v)) for k, v in request.get("headers", [])),
-                body=_unpack(request.get("body", "")),
-                omitted=int(request.get("omitted", 0)),
+                body=_inflate(request) if whole else _unpack(request.get("body", "")),
+                omitted=0 if whole else int(request.get("omitted", 0)),
             ),
             reads=tuple(Read(float(at), _unpack(data)) for at, data in value["reads"]),
             ending=Ending(value["ending"]),
