@@ -232,7 +232,7 @@ def test_a_run_that_is_interrupted_keeps_what_it_has(number: int, shell: str, tm
     run = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     record = tmp_path / "r.jsonl"
     try:
-        for _ in range(200):
+        for _ in range(600):
             if record.exists() and b'"kind":"transcript"' in record.read_bytes():
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
