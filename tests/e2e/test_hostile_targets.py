@@ -119,7 +119,7 @@ def test_the_server_dies_in_the_middle(tmp_path: Path) -> None:
         command = [*words, "run", url, "--samples", "50", "-o", str(record)]
         run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         deadline = time.monotonic() + 20
-        while time.monotonic() < deadline and not (record.exists() and record.stat().st_size > 400_000):
+        while time.monotonic() < deadline and not (record.exists() and record.stat().st_size > 1_000_000):
             time.sleep(0.05)
         server.kill()
         out, _ = run.communicate(timeout=30)
@@ -128,10 +128,9 @@ def test_the_server_dies_in_the_middle(tmp_path: Path) -> None:
         server.communicate()
     assert run.returncode == 3, out
     assert "Traceback" not in out
-    # Those that were on their way when it died are reset, later ones find nobody.
-    assert re.search(
-        r"Recording ended early: the target did not answer 4 requests in a row \((not-connected|reset)", out
-    )
+    # Those that were on their way when it died are reset or closed, later ones find nobody.
+    early = r"Recording ended early: the target did not answer 4 requests in a row \((not-connected|reset|closed)"
+    assert re.search(early, out), out
     lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
     assert lines[-1]["kind"] == "end"
     assert lines[-1]["exit"] == 3
