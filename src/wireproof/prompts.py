@@ -7,11 +7,9 @@ from the count, whatever the model then says.
 from __future__ import annotations
 
 from .exchange import Exchange
-from .refusal import is_refused
+from .refusal import BUSY, is_refused
 from .verdict import inconclusive, require
 from .wire.strictjson import get, is_int
-
-_BUSY = 503
 
 
 def prompt_tokens(x: Exchange) -> int:
@@ -32,7 +30,7 @@ def must_answer(x: Exchange, what: str, usual: Exchange | None = None) -> None:
     if usual is not None and not usual.ok:
         raise usual.refused()
     status = x.answered.status
-    crashed = status is not None and status >= 500 and status != _BUSY
+    crashed = status is not None and status >= 500 and status != BUSY
     require(not (crashed or is_refused(x)), f"200 for {what}", got=x.refusal(), owner=x)
     if not x.ok:
         raise x.refused()

@@ -11,15 +11,16 @@ from .exchange import Exchange
 from .verdict import inconclusive, require
 from .wire.strictjson import get
 
+BUSY = 503
 # Not allowed in, too slow, or too much at once: no judgement of the request.
-_ELSEWHERE = frozenset({401, 403, 408, 429})
-_BUSY = 503
+LOCKED = frozenset({401, 403, 408, 429})
+BUSY_OR_LOCKED = LOCKED | {BUSY}
 _TOO_LONG = re.compile(r"context|too long|too many tokens|max(?:imum)?[ _](?:model|seq|input|prompt|total)", re.I)
 
 
 def is_refused(x: Exchange) -> bool:
     """Whether a 4xx says no to the request itself."""
-    return x.status is not None and 400 <= x.status < 500 and x.status not in _ELSEWHERE
+    return x.status is not None and 400 <= x.status < 500 and x.status not in LOCKED
 
 
 def must_accept(x: Exchange, what: str, usual: Exchange | None = None) -> None:
@@ -40,7 +41,7 @@ def must_accept(x: Exchange, what: str, usual: Exchange | None = None) -> None:
 
 def must_refuse(x: Exchange, what: str) -> None:
     """Fail unless the request was refused with a 4xx."""
-    if x.answered.status in _ELSEWHERE or x.status == _BUSY:
+    if x.answered.status in BUSY_OR_LOCKED:
         raise inconclusive(f"the request was not judged: {x.refusal()}")
     if x.ok and get(x.parsed.value, "error"):
         raise inconclusive("an error came with status 200: another rule judges that")
@@ -50,7 +51,7 @@ def must_refuse(x: Exchange, what: str) -> None:
 def must_not_crash(x: Exchange) -> None:
     """Fail on a 5xx; any other answer will do (that there is one at all is http.body.framed-exactly's matter)."""
     status = x.answered.status
-    if status == _BUSY:
+    if status == BUSY:
         raise inconclusive(f"the server is busy: {x.refusal()}")
     require(status is None or status < 500 or status == 501, "no 5xx", got=x.refusal(), owner=x)
 

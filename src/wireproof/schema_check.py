@@ -201,15 +201,6 @@ def _refuse_excess(ready: _Ready, instance: Any) -> None:
             raise ValueError(f"a string of {len(item)} characters is too long for the schema's patterns")
 
 
-def is_schema(schema: Any) -> bool:
-    """Whether a value is a schema by the metaschema of draft 2020-12."""
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except (SchemaError, RecursionError):
-        return False
-    return True
-
-
 def violated(schema: Mapping[str, Any] | bool, instance: Any) -> list[Violated]:
     """Every keyword that the instance violates; empty when it is valid.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wireproof import fuzz
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import MUST, SHOULD, Each, client, contract, each_of, observed, of, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.transcript import Ending
@@ -40,7 +41,7 @@ def test_server_survives(take: Take) -> None:
     for x in take.steps("after-"):
         if x.response is None and x.on_reused_connection:
             raise inconclusive("the server closed the connection after a refusal, as it may")
-        if x.status in (401, 403, 408, 429, 503):
+        if x.status in BUSY_OR_LOCKED:
             raise x.refused()
         got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
         require(x.ok, f"200 {x.transcript.step.replace('-', ' ')}", got=got, owner=x)

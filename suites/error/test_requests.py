@@ -7,13 +7,12 @@ import re
 from wireproof.defects import defect
 from wireproof.envelopes import error_of, told_error
 from wireproof.exchange import Exchange
-from wireproof.refusal import must_not_crash
+from wireproof.refusal import BUSY_OR_LOCKED, must_not_crash
 from wireproof.rules import MUST, SHOULD, Each, client, contract, each_of, observed, of, rfc, rule
 from wireproof.scenario import load
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
-_ELSEWHERE = frozenset({401, 403, 408, 429, 503})
 _TOO_LONG = re.compile(r"context|too (?:long|large|many)|exceed|maximum|longer than", re.I)
 # The prompt of `context-over` has as many sentences: whatever the tokenizer, each is one token at least.
 _SENTENCES = 700_000 // 29
@@ -29,7 +28,7 @@ def test_context_over(x: Exchange) -> None:
     """
     if x.response is None:
         raise inconclusive(f"no answer ({x.transcript.ending.value})")
-    if x.status in _ELSEWHERE or told_error(x):
+    if x.status in BUSY_OR_LOCKED or told_error(x):
         raise x.refused()
     if not x.ok:
         require(x.status is not None and x.status < 500, "a 4xx for 700 KB of prompt", got=x.refusal())
@@ -83,7 +82,7 @@ def test_content_type_wrong(x: Exchange) -> None:
 
     Browsers send text/plain across sites without asking first: a server that takes it serves every web page.
     """
-    if x.answered.status in _ELSEWHERE:
+    if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
     got = f"{x.status}, an answer" if x.ok else x.refusal()
     require(x.status in (400, 415, 422), "415 or 400 for text/plain", got=got)
@@ -95,7 +94,7 @@ def test_path_unknown(x: Exchange) -> None:
 
     SDKs and tools try which endpoints are there: they need NotFoundError, and take a 200 for a yes.
     """
-    if x.answered.status in _ELSEWHERE:
+    if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
     require(x.status == 404, "404", got=f"{x.status}, {x.text[:60]!r}" if x.ok else x.refusal())
 

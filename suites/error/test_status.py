@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from wireproof.defects import Kind, defect
 from wireproof.envelopes import error_of, told_error
 from wireproof.exchange import Exchange
-from wireproof.refusal import must_not_crash
+from wireproof.refusal import BUSY_OR_LOCKED, must_not_crash
 from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, observed, openapi, rfc, rule
 from wireproof.scenario import load
 from wireproof.verdict import NotApplicable, inconclusive, require
 
-# Not let in, too slow, too much at once: no judgement of the request.
-_ELSEWHERE = frozenset({401, 403, 408, 429, 503})
 # Scenarios whose statuses have rules of their own.
 _OTHERS = ("fuzz-", "auth-")
 _RETRIES = client("openai-python", "_base_client._should_retry")
@@ -42,7 +40,7 @@ def _must_refuse(x: Exchange) -> None:
     """Fail on a 5xx and on a success; an error with status 200 belongs to the rules about that."""
     found = defect(x)
     what = found.what if found else "this request"
-    if x.answered.status in _ELSEWHERE:
+    if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
     if told_error(x):
         raise NotApplicable("an error with status 200: other rules judge that")
@@ -86,7 +84,7 @@ def test_model_missing(x: Exchange) -> None:
 
     OpenAI requires the member; clients of one-model servers leave it out.
     """
-    if x.answered.status in _ELSEWHERE:
+    if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
     if told_error(x):
         raise NotApplicable("an error with status 200: other rules judge that")
@@ -127,7 +125,7 @@ def test_invalid_exactly_400(x: Exchange) -> None:
 
     openai-python raises BadRequestError for 400 only: `except BadRequestError` misses FastAPI's 422.
     """
-    if x.status in _ELSEWHERE:
+    if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     found = defect(x)
     require(x.status == 400, f"400 for {found.what if found else ''}", got=x.refusal())
@@ -162,7 +160,7 @@ def test_model_unknown_exactly_404(x: Exchange) -> None:
     another model, and with a 400 nobody knows that it was the name.
     """
     status = x.answered.status
-    if status in _ELSEWHERE or told_error(x) or (status is not None and status >= 500):
+    if status in BUSY_OR_LOCKED or told_error(x) or (status is not None and status >= 500):
         raise x.refused()
     require(status == 404, "404", got=f"{status}, an answer" if x.ok else x.refusal())
 
@@ -286,7 +284,7 @@ def test_status_same_for_stream(found: Sequence[Exchange]) -> None:
     plain: dict[str, Exchange] = {}
     pairs = 0
     for x in sorted(found, key=lambda x: x.asked_stream):
-        if not x.asked or x.status in _ELSEWHERE or x.status is None or x.status >= 500 or told_error(x):
+        if not x.asked or x.status in BUSY_OR_LOCKED or x.status is None or x.status >= 500 or told_error(x):
             continue
         rest = {k: v for k, v in x.asked.items() if k not in ("stream", "stream_options")}
         key = json.dumps([rest, x.request.header("content-type")], sort_keys=True)

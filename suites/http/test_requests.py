@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from wireproof.evidence import STREAM_SCENARIOS
 from wireproof.exchange import CHAT_PATH, Exchange
+from wireproof.refusal import BUSY_OR_LOCKED, LOCKED
 from wireproof.rules import MUST, SHOULD, Each, client, each_of, of, openapi, rfc, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 from wireproof.wire.transcript import Ending
-
-# Answers that speak of load or of keys and not of the request.
-_BUSY_OR_LOCKED = frozenset({401, 403, 408, 429, 503})
 
 
 def _asks_for_stream(x: Exchange) -> bool:
@@ -84,7 +82,7 @@ def test_stream_honoured(x: Exchange) -> None:
 
 def _comparable(bare: Exchange, dressed: Exchange) -> None:
     """Inconclusive when the bare request fails as well, or when load or a key was in the way."""
-    if not bare.plain_choices or dressed.status in _BUSY_OR_LOCKED:
+    if not bare.plain_choices or dressed.status in BUSY_OR_LOCKED:
         raise dressed.refused()
 
 
@@ -135,7 +133,7 @@ def test_body_unicode_equal(raw: Exchange, escaped: Exchange) -> None:
     Clients differ in how they escape: a broken decoder gives the model other letters than the user typed.
     """
     for one, other in ((raw, escaped), (escaped, raw)):
-        if one.ok and not other.ok and other.status not in _BUSY_OR_LOCKED:
+        if one.ok and not other.ok and other.status not in BUSY_OR_LOCKED:
             require(False, "status 200, as for the other spelling", got=other.refusal(), owner=other)
     counts = [get(x.completion, "usage", "prompt_tokens") for x in (raw, escaped)]
     if None in counts:
@@ -164,7 +162,7 @@ def test_method_unsupported_refused(x: Exchange) -> None:
 
     Health checks and clients take the endpoint for one that works, or the server for one that is ill.
     """
-    if x.status in _BUSY_OR_LOCKED:
+    if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     # OpenAI's own GET /v1/chat/completions lists stored completions: a server may have that, too.
     listed = x.ok and x.request.method == "GET" and get(x.parsed.value, "object") == "list"
@@ -190,7 +188,7 @@ def test_body_too_large_refused(x: Exchange) -> None:
     """
     torn = x.response is None and x.transcript.ending in (Ending.RESET, Ending.CLOSED)
     require(not torn, "413 or 400", got=f"a {x.transcript.ending.value} connection without an answer")
-    if x.answered.status in _BUSY_OR_LOCKED - {503}:
+    if x.answered.status in LOCKED:
         raise x.refused()
     # 200 is right for a server that takes such a body; 422 is how FastAPI spells 400.
     require(x.ok or x.status in (400, 413, 422), "413 or 400 (or 200)", got=x.refusal())

@@ -11,11 +11,11 @@ from wireproof.defects import defect
 from wireproof.evidence import is_plain
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import MAY, MUST, SHOULD, Across, Each, contract, engine, of, openapi, rule
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
-_ELSEWHERE = frozenset({401, 403, 408, 429, 503})
 _REQUIRED = ("object", "created", "owned_by")
 
 
@@ -52,7 +52,7 @@ def test_list_shape(x: Exchange) -> None:
     client.models.list(), chatbot-ui and routers stop at a bare array, typed clients at an owned_by that is a list.
     (A member that is missing: models.members.present.)
     """
-    if x.answered.status in _ELSEWHERE:
+    if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
     require(x.ok, "200 for the list of models", got=x.refusal())
     if not x.parsed.ok:

@@ -8,11 +8,11 @@ from urllib.parse import unquote
 
 from wireproof.conversations_roles import listed
 from wireproof.exchange import Exchange
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import MUST, SHOULD, Across, Each, client, openapi, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 
-_ELSEWHERE = frozenset({401, 403, 408, 429, 503})
 _NO_SUCH = re.compile(r"(?:^|[-_/ ])(?:no[-_]?such|nope|does[-_]not[-_]exist)", re.I)
 _ONE = re.compile(r"/models/([^?]+)")
 
@@ -40,7 +40,7 @@ def _retrieved(found: Sequence[Exchange], *, slash: bool) -> dict[str, list[Exch
     out: dict[str, list[Exchange]] = {}
     for x in found:
         name = _name(x)
-        if name in ids and ("/" in name) is slash and x.status not in _ELSEWHERE:
+        if name in ids and ("/" in name) is slash and x.status not in BUSY_OR_LOCKED:
             out.setdefault(name, []).append(x)
     return out
 
@@ -116,6 +116,6 @@ def test_retrieve_unknown(x: Exchange) -> None:
 
     Tools ask whether a model is there: they wait for NotFoundError, and take a 200 for a yes and a 5xx for an outage.
     """
-    if x.answered.status in _ELSEWHERE:
+    if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
     require(x.status == 404, "404", got=_got(x))

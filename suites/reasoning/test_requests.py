@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from wireproof.asking import Choice, tool_choice, tools
 from wireproof.exchange import Exchange
 from wireproof.markers import call_json, every, found
+from wireproof.refusal import LOCKED
 from wireproof.rules import MAY, SHOULD, Each, client, contract, each_of, engine, of, rule
 from wireproof.thoughts import thinks, thoughts
 from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
@@ -82,7 +83,7 @@ def test_history_accepted(x: Exchange) -> None:
 
     Clients send back the message as it came: a server that refuses its own member ends every second turn.
     """
-    if x.status in (401, 403, 408, 429):
+    if x.status in LOCKED:
         raise inconclusive(f"the request did not get there: {x.refusal()}")
     if x.status is not None and 200 <= x.status < 300 and not x.ok:
         raise inconclusive("a success with another status: the rules for http judge that")

@@ -6,13 +6,12 @@ from typing import Any
 
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import MAY, MUST, SHOULD, client, each_of, observed, of, openapi, rule
 from wireproof.verdict import require
 from wireproof.wire import strictjson
 
 _GUIDE = "https://platform.openai.com/docs/guides/structured-outputs"
-# Answers that speak of load or of keys and not of the request.
-_BUSY_OR_LOCKED = frozenset({401, 403, 408, 429, 503})
 
 
 def _accepted(simple: Exchange, *others: Exchange) -> None:
@@ -20,7 +19,7 @@ def _accepted(simple: Exchange, *others: Exchange) -> None:
     if not simple.ok:
         raise simple.refused()
     for x in others:
-        if x.status in _BUSY_OR_LOCKED:
+        if x.status in BUSY_OR_LOCKED:
             raise x.refused()
         got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
         served = x.status is not None and 200 <= x.status < 300
@@ -29,7 +28,7 @@ def _accepted(simple: Exchange, *others: Exchange) -> None:
 
 def _nothing_worse(x: Exchange, expected: str) -> None:
     """200 or a 4xx, never an error of the server's or silence."""
-    if x.status in _BUSY_OR_LOCKED:
+    if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
     require(x.status is not None and (200 <= x.status < 300 or 400 <= x.status < 500), expected, got=got)
@@ -131,7 +130,7 @@ def test_text_same_as_absent(absent: Exchange, text: Exchange, null: Exchange) -
     if not absent.ok:
         raise absent.refused()
     for x in (text, null):
-        if x.status in _BUSY_OR_LOCKED:
+        if x.status in BUSY_OR_LOCKED:
             raise x.refused()
         served = x.status is not None and 200 <= x.status < 300
         require(served, "200, as without response_format", got=x.refusal(), owner=x)

@@ -8,6 +8,7 @@ from typing import Any
 from wireproof.asking import response_format
 from wireproof.exchange import Exchange
 from wireproof.formatted import Flaw, bad_schema, texts
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get
@@ -16,7 +17,6 @@ from wireproof.wire.transcript import Ending
 # Types that nobody knows; others may be an extension (structural_tag, regex).
 _UNKNOWN = ("format-unknown", "format-untyped")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_BUSY_OR_LOCKED = frozenset({401, 403, 408, 429, 503})
 
 
 def _is_bad(x: Exchange) -> bool:
@@ -41,7 +41,7 @@ BAD_OR_ODD = Each(
 
 def _judged(x: Exchange) -> Exchange:
     """The exchange; inconclusive when load or a key was in the way."""
-    if x.status in _BUSY_OR_LOCKED:
+    if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     return x
 

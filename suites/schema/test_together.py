@@ -6,17 +6,17 @@ import re
 
 from wireproof.calls import calls
 from wireproof.exchange import Exchange
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import SHOULD, contract, observed, of, rule
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get
 
-_BUSY_OR_LOCKED = frozenset({401, 403, 408, 429, 503})
 _TOOLS = re.compile(r"tool|function", re.I)
 _FORMAT = re.compile(r"response_?\s?format|schema|json|grammar|structured|guided|constrain", re.I)
 
 
 def _server_error(x: Exchange, expected: str) -> None:
-    if x.status in _BUSY_OR_LOCKED:
+    if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
     require(x.status is not None and x.status < 500, expected, got=got)
