@@ -4,7 +4,7 @@ In memory, add up the `after` of the steps to know when something would have bee
 plays them. Closing the iterator is what a client's disconnect does: generation stops, the gauge falls.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from email.utils import formatdate
@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import constrain, engine, faults, protocol
-from .answer import ApiError, Emit, Frame, Framing, HttpAnswer, HttpRequest, Piece, PieceKind, Step, invalid
-from .config import Config
+from .answer import HEARTBEAT, ApiError, Emit, Frame, Framing, HttpAnswer, HttpRequest, Piece, PieceKind, Step, invalid
+from .config import Config, Orphan
 from .fields import parse_json
 from .layers import Context, Hooks, Layer
 from .request import ChatRequest, parse_chat
@@ -25,6 +25,8 @@ _PREFIX_BLOCK = 128
 _PREFIX_LEAST = 1024
 # So many answers at a time do not slow each other down; the next ones do, up to a point.
 _UNSHARED = 3
+# How often one that waits for its turn looks for it (seconds).
+_TURN = 0.005
 
 
 class PrefixCache:
@@ -64,6 +66,16 @@ class _Exchange:
         return "keep-alive" in options if self.http.version == "1.0" else "close" not in options
 
 
+@dataclass(eq=False)
+class _Place:
+    """A chat request's place in the server: in the queue first, then in one of the slots."""
+
+    prompt: int
+    admitted: bool = False
+    holds: bool = False  # a slot
+    finished: bool = False
+
+
 class App:
     """A reference server without its socket."""
 
@@ -71,6 +83,8 @@ class App:
         self.config = config or Config()
         self.gauges = Gauges()
         self._prefixes = PrefixCache()
+        self._queue: deque[_Place] = deque()
+        self._busy = 0  # slots
 
     def handle(self, request: HttpRequest) -> Iterator[Step]:
         """Answer a request. `/fault/<name>[+<name>...]` in front of the path chooses faults."""
@@ -146,8 +160,7 @@ class App:
         identity = protocol.Identity(
             config.ids("chatcmpl-"), int(config.clock()), chat.model, len(prompt), self._prefixes.add(prompt)
         )
-        gauges.start(len(prompt))
-        finished = False
+        place = _Place(len(prompt))
         pieces: Iterator[Piece] = iter(())
         try:
             made = self._shared(gauges.count(engine.generate(chat, prompt, config)))
@@ -155,9 +168,11 @@ class App:
             if chat.stream:
                 chunks = hooks.apply(Layer.CHUNK, protocol.chunks(pieces, chat, identity), context)
                 events = protocol.frames(chunks, config.heartbeat_seconds)
-                body = hooks.apply(Layer.SSE, events, context)
+                body = self._in_turn(place, hooks.apply(Layer.SSE, events, context))
                 yield from self._send(exchange, context, self._stream_answer(exchange, body))
             else:
+                for pause in self._turn(place):
+                    yield Emit(b"", pause)
                 ready: list[Piece] = []
                 waited = 0.0
                 for piece in pieces:
@@ -168,18 +183,49 @@ class App:
                         waited = 0.0
                 value = hooks.apply(Layer.MESSAGE, protocol.message(ready, chat, identity), context)
                 yield from self._send(exchange, context, self._json_answer(exchange, 200, value))
-            finished = True
+            place.finished = True
         finally:
             close = getattr(pieces, "close", None)
-            if close is not None:
+            if close is not None and not self._uncounted:
                 close()
-            self._end(finished, len(prompt))
+            self._end(place)
 
-    def _end(self, finished: bool, prompt: int) -> None:
-        """A request is over, unless a fault goes on with it: then it is when its orphan is."""
-        orphan = next((o for o in self.config.orphans if not o.counted), None)
-        if orphan is None or finished:
-            self.gauges.end(finished, prompt)
+    def _turn(self, place: "_Place") -> Iterator[float]:
+        """Pauses (seconds) until one of the slots is free: first come, first served."""
+        self._queue.append(place)
+        self.gauges.waiting += 1
+        while self._queue[0] is not place or self._busy >= self.config.slots:
+            yield _TURN
+        self._queue.popleft()
+        self.gauges.waiting -= 1
+        self.gauges.start(place.prompt)
+        place.admitted = place.holds = True
+        self._busy += 1
+
+    def _in_turn(self, place: "_Place", frames: Iterator[Frame]) -> Iterator[Frame]:
+        """The frames of a stream once it is its turn, and heartbeats until then."""
+        silent, most = 0.0, self.config.heartbeat_seconds
+        for pause in self._turn(place):
+            silent += pause
+            due = 0 < most <= silent
+            silent = 0.0 if due else silent
+            yield Frame(HEARTBEAT if due else b"", pause)
+        yield from frames
+
+    @property
+    def _uncounted(self) -> Orphan | None:
+        """The rest of an answer that a fault has just taken away from its client."""
+        return next((o for o in self.config.orphans if not o.counted), None)
+
+    def _end(self, place: "_Place") -> None:
+        """A request is over, unless a fault goes on with it: then it is when its orphan is.
+
+        The slot is free at once: answers without a client slow the others down, which is harm enough.
+        """
+        self._free(place)
+        orphan = self._uncounted
+        if orphan is None or place.finished:
+            self._leave(place)
             return
         orphan.counted, rest = True, orphan.steps
 
@@ -187,9 +233,23 @@ class App:
             try:
                 yield from rest
             finally:
-                self.gauges.end(False, prompt)
+                self._leave(place)
 
         orphan.steps = until_over()
+
+    def _free(self, place: "_Place") -> None:
+        self._busy -= place.holds
+        place.holds = False
+
+    def _leave(self, place: "_Place") -> None:
+        self._free(place)
+        if place.admitted:
+            self.gauges.end(place.finished, place.prompt)
+            return
+        if place in self._queue:
+            self._queue.remove(place)
+            self.gauges.waiting -= 1
+        self.gauges.abort_waiting()
 
     def _shared(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """The model's time is shared with answers that nobody waits for any more, and with a crowd of others."""

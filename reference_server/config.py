@@ -41,6 +41,8 @@ class Config:
     body_limit: int = 8 * 2**20
     header_limit: int = 64 * 2**10
     idle_seconds: float = 75.0
+    #: Answers that are made at a time; the next ones wait for their turn.
+    slots: int = 8
     version: str = "0.1.0"
     clock: Callable[[], float] = time.time
     ids: Callable[[str], str] = random_id

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from wireproof.exchange import Exchange
+from wireproof.gauges import GPU, GPU_SECONDS
 from wireproof.judge import Recording
 from wireproof.record import redact
 from wireproof.record.live import Limits
@@ -57,6 +58,11 @@ class MemorySender:
         self.now = 0.0
         self.flights: list[_MemoryFlight] = []
         self._lanes = 0
+
+    @property
+    def working(self) -> bool:
+        """Whether its model computes anything now: what a GPU would show."""
+        return self.app.gauges.running > 0 or bool(self.app.config.orphans)
 
     def lane(self) -> _MemoryLane:
         """A new virtual connection."""
@@ -114,6 +120,8 @@ class _MemoryLane:
         sent = Request(scenario.method, url, redact.headers(list(headers.items()), set()), body)
         connection = self._number * 1000 + self._connects
         tags = {"keyed": "yes"} if key else {}
+        if scenario.gpu:
+            tags |= {GPU: "2 88" if sender.working else "2 0", GPU_SECONDS: "0.050"}
         return _MemoryFlight(sender, scenario, iter(steps), sent, connection, tags)
 
     async def start(self, scenario: Scenario) -> _MemoryFlight:
@@ -175,6 +183,7 @@ class _MemoryFlight:
             ends = {How.KEEP: Ending.COMPLETE, How.END: Ending.CLOSED, How.RESET: Ending.RESET}
             idle = self._sender.app.config.idle_seconds if step.idle is None else step.idle
             self.keep = idle if step.how is How.KEEP else 0.0
+            next(self._steps, None)  # what the server does after its last byte
             return self._end(ends[step.how])
         assert step is not None
         self._silent += step.after

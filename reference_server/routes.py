@@ -73,6 +73,10 @@ class Gauges:
     held_tokens: int = 0
     finished: dict[str, int] = field(default_factory=lambda: {"stop": 0, "length": 0, "abort": 0})
 
+    def abort_waiting(self) -> None:
+        """A request has left the queue without an answer."""
+        self.finished["abort"] += 1
+
     def start(self, prompt: int) -> None:
         self.running += 1
         self.prompt_tokens += prompt

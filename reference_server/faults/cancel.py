@@ -24,6 +24,7 @@ class _Memory:
     early: int = 0
     ids: set[str] = field(default_factory=set)
     held: float = 0.0
+    leaked: float = 0.0
 
 
 _MEMORY: "WeakKeyDictionary[Config, _Memory]" = WeakKeyDictionary()
@@ -58,12 +59,14 @@ class _Watched:
             self._on_left(self._begun)
 
 
-def _deaf(pieces: Iterator[Piece], ctx: Context, when: Callable[[bool], bool]) -> Iterator[Piece]:
-    """The model works on though the client has left, when `when` says so."""
+def _deaf(
+    pieces: Iterator[Piece], ctx: Context, when: Callable[[bool], bool], *, hidden: bool = False
+) -> Iterator[Piece]:
+    """The model works on though the client has left, when `when` says so; `hidden` from the gauge of what runs."""
 
     def on_left(begun: bool) -> None:
         if when(begun):
-            ctx.config.orphans.append(Orphan(Emit(b"", piece.after) for piece in pieces))
+            ctx.config.orphans.append(Orphan((Emit(b"", piece.after) for piece in pieces), counted=hidden))
 
     return _Watched(pieces, on_left)
 
@@ -103,7 +106,7 @@ def _choices(ctx: Context) -> int:
 @fault(
     "cancel.stream-goes-on",
     layer=Layer.MODEL,
-    breaks={"cancel.stream.aborts", "cancel.black-box.aborts"},
+    breaks={"cancel.stream.aborts", "cancel.black-box.aborts", "cancel.gpu.aborts", "cancel.structured.aborts"},
     cases=("B1-089",),
     source="https://github.com/ggml-org/llama.cpp/issues/24496",
 )
@@ -127,13 +130,52 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
 @fault(
     "cancel.prefill-goes-on",
     layer=Layer.MODEL,
-    breaks={"cancel.before-first-byte.aborts"},
+    breaks={"cancel.before-first-byte.aborts", "cancel.queued.aborts"},
     cases=("B1-092", "B1-094"),
     source="https://github.com/ikawrakow/ik_llama.cpp/issues/1020",
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     """The client is looked for only when a token can be sent: who leaves before is not missed."""
     return _deaf(pieces, ctx, lambda begun: not begun) if ctx.stream else pieces
+
+
+@fault(
+    "cancel.gauge-falls-only",
+    layer=Layer.MODEL,
+    breaks={"cancel.black-box.aborts", "cancel.gpu.aborts", "cancel.counters.settle"},
+)
+def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
+    """The gauge falls when a client leaves its stream, and the model works on: the handler is gone, its task is not."""
+    if not ctx.stream or _choices(ctx) != 1:
+        return pieces
+    return _deaf(pieces, ctx, lambda begun: begun, hidden=True)
+
+
+@fault("cancel.grammar-goes-on", layer=Layer.MODEL, breaks={"cancel.structured.aborts"})
+def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
+    """Requests with a schema are not looked for when their client leaves: they are in another queue."""
+    forced = ctx.chat is not None and ctx.chat.response_format.kind == "json_schema"
+    return _deaf(pieces, ctx, lambda _: True) if ctx.stream and forced else pieces
+
+
+@fault("cancel.queue-goes-on", layer=Layer.SOCKET, breaks={"cancel.queued.aborts"})
+def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
+    """Who leaves the queue is not missed: the request waits for its turn, and is answered."""
+    if not ctx.stream:
+        return steps
+    waiting = False
+
+    def watched() -> Iterator[Step]:
+        nonlocal waiting
+        for step in steps:
+            waiting = isinstance(step, Emit) and not step.data
+            yield step
+
+    def on_left(_: bool) -> None:
+        if waiting:
+            ctx.config.orphans.append(Orphan(steps))
+
+    return _left(watched(), on_left)
 
 
 @fault("cancel.one-of-n", layer=Layer.MODEL, breaks={"cancel.all-sequences.abort"})
@@ -148,8 +190,11 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     breaks={
         "cancel.stream.aborts",
         "cancel.black-box.aborts",
+        "cancel.gpu.aborts",
         "cancel.plain.aborts",
         "cancel.before-first-byte.aborts",
+        "cancel.queued.aborts",
+        "cancel.structured.aborts",
         "cancel.all-sequences.abort",
     },
     cases=("B1-095",),
@@ -278,9 +323,14 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """The blocks of an aborted request stay in the KV cache."""
     memory = _memory(ctx)
 
+    def leaking(m: "re.Match[bytes]") -> bytes:
+        held = float(m.group(2))
+        memory.leaked += max(memory.held - held, 0.0)
+        memory.held = held
+        return m.group(1) + b" %.9f" % (held + memory.leaked)
+
     def change(text: bytes) -> bytes:
-        memory.held = max(memory.held, *(float(m.group(2)) for m in _HELD.finditer(text)))
-        return _HELD.sub(lambda m: m.group(1) + b" %.9f" % memory.held, text)
+        return _HELD.sub(leaking, text)
 
     return _metrics(answer, ctx, change)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from .exchange import Exchange
-from .gauges import Reading, reading
+from .gauges import GPU_SECONDS, Reading, reading, used
 from .verdict import Inconclusive, NotApplicable
 from .wire.transcript import Ending
 
@@ -22,10 +22,16 @@ LIMIT = 5.0
 PAUSES = (*[0.1] * 10, *[1.3] * 3)
 #: Tokens of the answer that we leave.
 LONG_TOKENS = 2000
+#: Tokens of the control, which is read to its end.
+CONTROL_TOKENS = 64
 #: Pauses around the probes of the black box (seconds).
 SETTLE, BETWEEN = 0.5, 0.2
 #: How long we wait for a probe: one that is queued behind the streams may wait for their end (seconds).
 PATIENCE = 10.0
+#: Pause between looks at the GPUs: what they show is about the last second (seconds).
+GPU_PERIOD = 1.0
+#: How often we look at them after we left, and how far their use must rise to be a witness (percentage points).
+GPU_LOOKS, GPU_RISE = 5, 30.0
 
 
 @dataclass(frozen=True)
@@ -115,10 +121,74 @@ def _unless_over(found: Sequence[Exchange], x: Exchange, at: float, start: Readi
     if at <= max(whole - x.transcript.ended_at, 0.0) / 2:
         return Aborted(at, f"aborted after {1000 * at:.0f} ms", x)
     if start.generated is not None and end.generated is not None and end.generated > start.generated:
-        made = end.generated - start.generated
-        if made < 0.9 * LONG_TOKENS * x.asked_n:
+        made = end.generated - start.generated - CONTROL_TOKENS * sum(c.ok for c in controls)
+        share = made / (LONG_TOKENS * x.asked_n)
+        if share < 0.9:
             return Aborted(at, f"aborted after {1000 * at:.0f} ms", x)
+        if share < 1.1 and at >= 0.9 * LIMIT:  # (more than all of it: others use the target, too)
+            return Aborted(None, f"made to its end: {made:g} tokens, the last ones up to {at:.1f} s after we left", x)
     raise Inconclusive(f"it ended {at:.1f} s after we left, when the answer may have been over anyway")
+
+
+def by_queue(found: Sequence[Exchange]) -> Aborted:
+    """What the gauge of waiting requests shows of one that was left while it waited."""
+    start = baseline(found)
+    filling = readings(found, "filling")
+    if start.waiting is None:
+        raise NotApplicable("the target shows no gauge of waiting requests")
+    if filling and not filling[-1].waiting:
+        raise NotApplicable(f"{len(filling)} streams at a time did not make the target queue any of them")
+    x = left(found)
+    during = readings(found, "during")
+    queued = filling[-1].waiting if filling else None
+    if not during or queued is None or during[-1].waiting != queued + 1:
+        raise Inconclusive("one stream more did not raise the gauge of waiting requests")
+    at = 0.0
+    for number, poll in enumerate(_steps(found, "after")):
+        at += poll.transcript.ended_at + (PAUSES[min(number, len(PAUSES)) - 1] if number else 0.0)
+        seen = reading(poll)
+        if seen is None or seen.waiting is None:
+            continue
+        if seen.running < during[-1].running:
+            raise Inconclusive("one of the streams in front ended, so that the queue moved by itself")
+        if seen.waiting <= queued:
+            return Aborted(at, f"left the queue after {1000 * at:.0f} ms", x)
+    return Aborted(None, f"still {during[-1].waiting:g} waiting after {at:.1f} s ({queued:g} without it)", x)
+
+
+def by_gpu(found: Sequence[Exchange]) -> Aborted:
+    """What the use of the GPUs shows: the one that rose most beside the stream."""
+    looks = {step: [u for x in _steps(found, step) if (u := used(x))] for step in ("baseline", "settled", "during")}
+    if not looks["baseline"]:
+        raise NotApplicable("no GPU of this machine can be asked (nvidia-smi), or the target runs elsewhere")
+    x = left(found)
+    quiet = looks["baseline"] + looks["settled"]
+    count = min(len(u) for u in quiet + looks["during"])
+    idle = [max(u[gpu] for u in quiet) for gpu in range(count)]
+    busy = [max((u[gpu] for u in looks["during"]), default=0.0) for gpu in range(count)]
+    gpu = max(range(count), key=lambda n: busy[n] - idle[n])
+    told = f"{idle[gpu]:.0f} % in use before, {busy[gpu]:.0f} % beside the stream"
+    if busy[gpu] - idle[gpu] < GPU_RISE:
+        raise NotApplicable(f"the use of the GPU does not show what the target does: {told}")
+    at, now = 0.0, busy[gpu]
+    for poll in _steps(found, "after"):
+        at += poll.transcript.ended_at + GPU_PERIOD + _seconds_of(poll)
+        seen = used(poll)
+        now = seen[gpu] if seen and len(seen) > gpu else now
+        if now <= idle[gpu] + (busy[gpu] - idle[gpu]) / 4:
+            rest = (_pace(x) or 0.001) * LONG_TOKENS - x.transcript.ended_at
+            if at > rest / 2:
+                raise Inconclusive(f"it was idle {at:.1f} s after we left, when the answer may have been over anyway")
+            return Aborted(at, f"idle again within {at:.1f} s: {now:.0f} % in use ({told})", x)
+    return Aborted(None, f"still {now:.0f} % in use after {at:.1f} s ({told})", x)
+
+
+def _seconds_of(x: Exchange) -> float:
+    """How long the look at the GPUs took (seconds)."""
+    try:
+        return min(max(float(x.transcript.tags.get(GPU_SECONDS, "0")), 0.0), 60.0)
+    except ValueError:
+        return 0.0
 
 
 def by_black_box(found: Sequence[Exchange]) -> Aborted:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .aborts import Aborted, by_black_box, by_gauge
+from .aborts import Aborted, by_black_box, by_gauge, by_gpu, by_queue
 from .exchange import Exchange
 from .tables import Cell, Outcome, Row, Table
 from .verdict import Inconclusive, NotApplicable, Unsupported
 
 ID = "cancellation"
-GAUGE, BLACK_BOX = "gauge", "black box"
+GAUGE, BLACK_BOX, GPU = "gauge", "black box", "GPU"
 _LEGEND = (
     "A client left at this moment. held: the work was stopped, and how soon that showed; ignored: the server went on; "
     "refused: the target said that it has no such feature; unclear: the channel does not show it here, with the reason."
@@ -22,8 +22,11 @@ _LEGEND = (
 _ROWS: tuple[tuple[str, str, str, Callable[[Sequence[Exchange]], Aborted]], ...] = (
     ("cancel-stream", "in mid-stream", GAUGE, by_gauge),
     ("cancel-black-box", "in mid-stream", BLACK_BOX, by_black_box),
+    ("cancel-gpu", "in mid-stream", GPU, by_gpu),
     ("cancel-plain", "in a plain answer", GAUGE, by_gauge),
     ("cancel-prefill", "before the first token", GAUGE, by_gauge),
+    ("cancel-queued", "while queued", GAUGE, by_queue),
+    ("cancel-structured", "in a structured stream", GAUGE, by_gauge),
     ("cancel-n4", "in a stream of four choices", GAUGE, by_gauge),
 )
 
@@ -53,7 +56,7 @@ def table(exchanges: Iterable[Exchange]) -> Table:
             owner = next((x for x in found if x.transcript.step == "left"), found[0])
             row = rows.setdefault(moment, Row(moment, (moment,), {}))
             row.cells[channel] = Cell(*outcome(found, read), owner.transcript.id)
-    return Table(ID, "Cancellation", _LEGEND, ("the client leaves",), (GAUGE, BLACK_BOX), tuple(rows.values()))
+    return Table(ID, "Cancellation", _LEGEND, ("the client leaves",), (GAUGE, BLACK_BOX, GPU), tuple(rows.values()))
 
 
 def _same_take(a: Exchange, b: Exchange) -> bool:

@@ -163,8 +163,7 @@ def _live_options(arguments: argparse.Namespace) -> None:
     from .record.preflight import PreflightError, parse_engine
 
     try:
-        if arguments.url:
-            parse_target(arguments.url)
+        parse_target(arguments.url or "http://127.0.0.1/v1", metrics=arguments.metrics)
         if arguments.engine is not None:
             parse_engine(arguments.engine)
     except (BadTarget, PreflightError) as error:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .aborts import BETWEEN, LONG_TOKENS, PATIENCE, PAUSES, SETTLE
+from .aborts import BETWEEN, CONTROL_TOKENS, GPU_LOOKS, GPU_PERIOD, GPU_RISE, LONG_TOKENS, PATIENCE, PAUSES, SETTLE
 from .exchange import Exchange
-from .gauges import reading
-from .scenario import Scenario, Session, conversation
+from .gauges import reading, used
+from .scenario import Pending, Scenario, Session, conversation
 
 _COUNT = "Count from 1 to 1000, separated by commas."
 
@@ -26,7 +26,7 @@ def _with_id(scenario: Scenario, request_id: str) -> Scenario:
     return replace(scenario, headers={"X-Request-Id": request_id})
 
 
-_METRICS = Scenario(name="gauges", what="The gauges.", method="GET", path="/metrics", root=True)
+_METRICS = Scenario(name="gauges", what="The gauges.", method="GET", path="/metrics", root=True, gauges=True)
 _SLOTS = replace(_METRICS, path="/slots")
 _SHORT = _request("Say: I am still there", 12, stream=False)
 
@@ -66,10 +66,10 @@ async def _control(session: Session) -> tuple[dict[str, Any], Exchange]:
     """An answer that is read to its end: shows the pace, and whether `ignore_eos` is known here."""
     more: dict[str, Any] = {"ignore_eos": True}
     # A server may refuse a parameter that is no OpenAI one.
-    x = await session.send("control", replace(_request(_COUNT, 64, **more), valid=False))
+    x = await session.send("control", replace(_request(_COUNT, CONTROL_TOKENS, **more), valid=False))
     if x.ok:
         return more, x
-    return {}, await session.send("control", _request(_COUNT, 64))
+    return {}, await session.send("control", _request(_COUNT, CONTROL_TOKENS))
 
 
 def _first_token(x: Exchange) -> float:
@@ -101,27 +101,7 @@ async def _leave_one(session: Session, long: Scenario, *, early: bool = False, s
 _LONG = _request(_COUNT, LONG_TOKENS)
 
 
-@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True)
-async def _(session: Session) -> None:
-    await _leave_one(session, _LONG, settle=True)
-
-
-@conversation("cancel-plain", "A long plain answer whose client leaves.", exclusive=True, load=True)
-async def _(session: Session) -> None:
-    await _leave_one(session, _request(_COUNT, LONG_TOKENS, stream=False))
-
-
-@conversation("cancel-prefill", "A long prompt whose client leaves before the first token.", exclusive=True, load=True)
-async def _(session: Session) -> None:
-    # It shall fit into a context of 8,192 single letters. (The bundled server reads fast, and can be asked to wait.)
-    prompt = "wireproof pads this message. " * 200 + "[wait 2 s] " + _COUNT
-    await _leave_one(session, _request(prompt, LONG_TOKENS), early=True)
-
-
-@conversation("cancel-n4", "A stream of four choices whose client leaves.", exclusive=True, load=True, optional="n > 1")
-async def _(session: Session) -> None:
-    # (vLLM refuses n > 1 at temperature 0.)
-    await _leave_one(session, _request(_COUNT, LONG_TOKENS, n=4, temperature=1))
+# (These two come first: what a deaf server works on after the others shows in no gauge when it hides it.)
 
 
 @conversation(
@@ -151,6 +131,123 @@ async def _(session: Session) -> None:
         if not x.ok:
             break
         await session.sleep(BETWEEN)
+
+
+@conversation("cancel-gpu", "A long stream is left; the use of the GPUs around it.", exclusive=True, load=True)
+async def _(session: Session) -> None:
+    look = replace(_METRICS, gpu=True)
+    idle = used(await session.send("rest", look))
+    for _ in range(_REST):
+        if idle is None or max(idle) < GPU_RISE:
+            break
+        await session.sleep(GPU_PERIOD)
+        idle = used(await session.send("rest", look))
+    if idle is None:
+        return
+    for _ in range(2):
+        await session.sleep(GPU_PERIOD)
+        await session.send("baseline", look)
+    more, _ = await _control(session)
+    await session.sleep(GPU_PERIOD)
+    await session.send("settled", look)
+    flight = await session.start("left", replace(_LONG, body={**(_LONG.body or {}), **more}))
+    await _look_at_gpus(session, "during", look, max(idle) + GPU_RISE, 3, rise=True)
+    await flight.leave()
+    await _look_at_gpus(session, "after", look, max(idle) + 5.0, GPU_LOOKS, rise=False)
+
+
+async def _look_at_gpus(session: Session, step: str, where: Scenario, level: float, looks: int, *, rise: bool) -> None:
+    """Look at the use of the GPUs until one of them is above a level, or none is (percent)."""
+    for _ in range(looks):
+        await session.sleep(GPU_PERIOD)
+        now = used(await session.send(step, where))
+        if now is None or (max(now) > level) is rise:
+            return
+
+
+@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True)
+async def _(session: Session) -> None:
+    await _leave_one(session, _LONG, settle=True)
+
+
+@conversation("cancel-plain", "A long plain answer whose client leaves.", exclusive=True, load=True)
+async def _(session: Session) -> None:
+    await _leave_one(session, _request(_COUNT, LONG_TOKENS, stream=False))
+
+
+@conversation("cancel-prefill", "A long prompt whose client leaves before the first token.", exclusive=True, load=True)
+async def _(session: Session) -> None:
+    # It shall fit into a context of 8,192 single letters. (The bundled server reads fast, and can be asked to wait.)
+    prompt = "wireproof pads this message. " * 200 + "[wait 2 s] " + _COUNT
+    await _leave_one(session, _request(prompt, LONG_TOKENS), early=True)
+
+
+@conversation("cancel-n4", "A stream of four choices whose client leaves.", exclusive=True, load=True, optional="n > 1")
+async def _(session: Session) -> None:
+    # (vLLM refuses n > 1 at temperature 0.)
+    await _leave_one(session, _request(_COUNT, LONG_TOKENS, n=4, temperature=1))
+
+
+# One value, and more tokens than are asked for: nothing but the schema is needed for a long answer.
+_COUNTED = ",".join(str(n) for n in range(1, 1800))
+_ONE_VALUE = {
+    "type": "object",
+    "properties": {"count": {"type": "string", "enum": [_COUNTED]}},
+    "required": ["count"],
+    "additionalProperties": False,
+}
+
+
+@conversation(
+    "cancel-structured",
+    "A long stream under a strict schema, left in its middle.",
+    exclusive=True,
+    load=True,
+    optional="strict json_schema",
+)
+async def _(session: Session) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": _ONE_VALUE}}
+    await _leave_one(session, _request(_COUNT, LONG_TOKENS, response_format=form))
+
+
+#: Streams that we open to fill the target's places: engines for CPUs and tests have 4 to 16.
+MOST_HOLDERS = 20
+
+
+@conversation("cancel-queued", "A stream that waits for a place, and whose client leaves.", exclusive=True, load=True)
+async def _(session: Session) -> None:
+    found = await _gauge(session)
+    if found is None:
+        return
+    where, base = found
+    more, _ = await _control(session)
+    await _look(session, "settled", where, base, 10, rise=False)
+    long = replace(_LONG, body={**(_LONG.body or {}), **more})
+    holders: list[Pending] = []
+    while len(holders) < MOST_HOLDERS:
+        holders.append(await session.start("holder", long))
+        await session.sleep(0.05)
+        seen = reading(await session.send("filling", where))
+        if seen is None or seen.waiting is None or seen.waiting > 0:
+            break
+    if seen is not None and seen.waiting:
+        queued = seen.waiting
+        flight = await session.start("left", long)
+        await _look_at_queue(session, "during", where, queued + 1)
+        await flight.leave()
+        await _look_at_queue(session, "after", where, queued)
+    for holder in holders:
+        await holder.leave()
+
+
+async def _look_at_queue(session: Session, step: str, where: Scenario, wanted: float) -> None:
+    """Look at the gauge until so many requests wait."""
+    for pause in (0.0, *PAUSES):
+        if pause:
+            await session.sleep(pause)
+        seen = reading(await session.send(step, where))
+        if seen is not None and seen.waiting == wanted:
+            return
 
 
 @conversation("cancel-others", "A stream is left: one beside it, and the next with its id.", exclusive=True, load=True)

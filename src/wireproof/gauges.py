@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from .exchange import Exchange
 from .view import view
 
+# The tag of a look at the engine behind a gateway, which is another server than the target.
+BEHIND = "behind"
+# The tags of a look that was taken beside one at the GPUs: percent of time in use, one figure for each, and how long
+# it took to learn them (seconds).
+GPU, GPU_SECONDS = "gpu", "gpu-seconds"
+
 # More than any engine sends; what lies beyond is not read (characters, and characters of one line).
 _TEXT_LIMIT, _LINE_LIMIT = 2 * 1024 * 1024, 4096
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?[ \t]+(\S+)(?:[ \t]+-?\d+)?[ \t]*$")
@@ -142,6 +148,16 @@ def _last_segment(x: Exchange) -> str:
 def is_probe(x: Exchange) -> bool:
     """Whether it asks for the server's state: no call of the API."""
     return x.request.method == "GET" and _last_segment(x) in ("metrics", "slots", "health")
+
+
+@view
+def used(x: Exchange) -> tuple[float, ...] | None:
+    """Percent of time in which each GPU of this machine was in use at a look; None when none could be asked."""
+    words = x.transcript.tags.get(GPU, "").split()
+    try:
+        return tuple(float(word) for word in words) or None
+    except ValueError:
+        return None
 
 
 @view

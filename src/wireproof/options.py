@@ -72,6 +72,7 @@ class Option:
 MODEL = Option("model", "the model to ask for (default: the only one that is served)", "M")
 API_KEY_ENV = Option("api-key-env", "environment variable that holds the API key", "VAR")
 HEADER = Option("header", "extra request header, its value in the environment variable VAR", "NAME=VAR", many=True)
+METRICS = Option("metrics", "the engine's own /metrics (or /slots), when the target is a gateway in front of it", "URL")
 SUITE = Option("suite", "suites (areas), rule ids or rule numbers (default: all)", "A,B", "")
 LEVEL = Option("level", "which broken rules fail the run", default="must", choices=("must", "should"))
 RECORD = Option("record", "write the run record (JSON Lines)", "FILE", path=True, words=("-o", "--output"))
@@ -97,7 +98,7 @@ TIMEOUT = Option(
 
 # A live run's, in the order in which they are shown.
 RUN = (
-    *(MODEL, API_KEY_ENV, HEADER, SUITE, LEVEL, RECORD, HTML, JUNIT, ENGINE, LABEL),
+    *(MODEL, API_KEY_ENV, HEADER, METRICS, SUITE, LEVEL, RECORD, HTML, JUNIT, ENGINE, LABEL),
     *(PROFILE, CONCURRENCY, SAMPLES, SLOW, GENTLE, TIMEOUT),
 )
 

@@ -60,7 +60,7 @@ def _options(config: pytest.Config) -> Options:
         if option.kind and not option.low <= get(option) < math.inf:
             raise pytest.UsageError(f"{opts.PLUGIN}{option.name} must be {option.low} or more")
     try:
-        target = parse_target(config.getoption("--target"), api_key=key, headers=headers)
+        target = parse_target(config.getoption("--target"), api_key=key, headers=headers, metrics=get(opts.METRICS))
     except BadTarget as error:
         raise pytest.UsageError(f"--target: {error}") from error
     return Options(

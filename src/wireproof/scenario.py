@@ -41,6 +41,8 @@ class Scenario:
     `load` marks what costs more than a request or two (floods, long generations, fuzzing): gentle runs leave it out.
     `risky` marks a request that is right and has killed an engine all the same: it comes last of all, and gentle runs
     leave it out, too.
+    `gauges` marks a look at the target's load: it goes to the engine's own /metrics when that was named (a gateway has
+    none), and `gpu` has it tagged with what the GPUs of this machine are doing.
     `table`, `row` and `column` put its outcome into a table of the reports (tables.py).
     """
 
@@ -62,6 +64,8 @@ class Scenario:
     health: bool = False
     load: bool = False
     risky: bool = False
+    gauges: bool = False
+    gpu: bool = False
     table: str = ""
     row: str = ""
     column: str = ""

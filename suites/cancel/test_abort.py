@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wireproof.aborts import LIMIT, Aborted, baseline, by_black_box, by_gauge, left, readings
+from wireproof.aborts import LIMIT, Aborted, baseline, by_black_box, by_gauge, by_gpu, by_queue, left, readings
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
 from wireproof.rules import SHOULD, contract, engine, of, rule
@@ -54,6 +54,21 @@ def test_black_box_aborts(take: Take) -> None:
 
 
 @rule(
+    "cancel.gpu.aborts",
+    SHOULD,
+    on=of("cancel-gpu"),
+    source=contract("check whether the GPU's utilisation drops"),
+)
+def test_gpu_aborts(take: Take) -> None:
+    """After a long stream was left, the GPU that worked for it is idle again.
+
+    A gauge counts what the server believes; the GPU shows what is computed, and paid for. Looked at on the machine
+    that wireproof runs on, where NVIDIA's tool answers.
+    """
+    _stopped(by_gpu(take.exchanges))
+
+
+@rule(
     "cancel.plain.aborts",
     SHOULD,
     on=of("cancel-plain"),
@@ -89,6 +104,24 @@ def test_before_first_byte_aborts(take: Take) -> None:
 
 
 @rule(
+    "cancel.queued.aborts",
+    SHOULD,
+    on=of("cancel-queued"),
+    source=contract("who gave up in the queue is not worked for later"),
+)
+def test_queued_aborts(take: Take) -> None:
+    """A client that leaves while its request waits for a place is taken out of the queue.
+
+    Under load most requests are abandoned there: an engine that works them off one by one stays busy for clients who
+    have left, and makes those who are still there give up in their turn.
+    """
+    found = by_queue(take.exchanges)
+    if _had_tokens(left(take.exchanges)):
+        raise inconclusive("a token had come: the request did not wait")
+    _stopped(found)
+
+
+@rule(
     "cancel.all-sequences.abort",
     SHOULD,
     on=of("cancel-n4"),
@@ -101,6 +134,24 @@ def test_all_sequences_abort(take: Take) -> None:
     Engines that run each choice as a request of its own have aborted the first one only.
     """
     _stopped(by_gauge(take.exchanges))
+
+
+@rule(
+    "cancel.structured.aborts",
+    SHOULD,
+    on=of("cancel-structured"),
+    source=contract("an abort ends the grammar's work, too"),
+)
+def test_structured_aborts(take: Take) -> None:
+    """A client that leaves a stream under a strict schema ends its generation within 5 seconds.
+
+    Requests with a grammar often run on a path, and in a queue, of their own: an abort that does not look there leaves
+    the most expensive answers running.
+    """
+    found = by_gauge(take.exchanges)
+    if not _had_tokens(left(take.exchanges)):
+        raise inconclusive("no token had come when we left: cancel.before-first-byte.aborts is about that")
+    _stopped(found)
 
 
 def _aborted(take: Take) -> None:

@@ -76,12 +76,18 @@ def test_a_refusal_of_four_choices_is_unsupported() -> None:
 def test_an_end_of_its_own_is_no_abort() -> None:
     """A fast model is through with its answer before we look: the counter of tokens tells, or nothing does."""
     quick = words(1500, 0.001, "cancel-stream", "left", Ending.CLIENT_LEFT)
-    late: list[float] = [1] * 12 + [0]
     fast = words(64, 0.001, "cancel-stream", "control", Ending.COMPLETE)
-    for made, status in ((2064, Status.INCONCLUSIVE), (1700, Status.PASS), (0, Status.INCONCLUSIVE)):
+    for made, looks, status in (
+        (2064, 12, Status.INCONCLUSIVE),  # it may have been over before the server had to notice
+        (2064, 13, Status.FAIL),  # all of it was made, and it had 5 s to notice
+        (4000, 13, Status.INCONCLUSIVE),  # others use it
+        (1700, 12, Status.PASS),
+        (0, 12, Status.INCONCLUSIVE),
+    ):
+        late: list[float] = [1] * looks + [0]
         found = left_stream(late, left=quick, end={"made": 100 + made})
         found[2] = fast
-        assert verdict(STREAM, *found) is status, made
+        assert verdict(STREAM, *found) is status, (made, looks)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +104,15 @@ def test_the_other_moments(rule: str, scenario: str) -> None:
     bad = left_stream(BUSY, scenario=scenario, left=left)
     assert verdict(rule, *good) is Status.PASS
     assert broken(*bad, areas=AREAS) == {rule}
+
+
+def test_a_structured_stream() -> None:
+    rule, scenario = "cancel.structured.aborts", "cancel-structured"
+    assert verdict(rule, *left_stream([1, 0], scenario=scenario)) is Status.PASS
+    assert broken(*left_stream(BUSY, scenario=scenario), areas=AREAS) == {rule}
+    error = {"error": {"message": "no schemas here", "type": "invalid_request_error", "param": None, "code": None}}
+    refused = plain(error, status=400, scenario=scenario, step="left", tags={"optional": "strict json_schema"})
+    assert verdict(rule, *left_stream([0], scenario=scenario, left=refused)) is Status.UNSUPPORTED
 
 
 def test_a_token_that_had_come_is_no_prefill() -> None:
@@ -291,8 +306,8 @@ def test_the_table() -> None:
 
 
 def test_the_table_of_a_deaf_server() -> None:
-    names = ["cancel-stream", "cancel-plain", "cancel-prefill", "cancel-n4", "cancel-black-box"]
+    names = ["cancel-stream", "cancel-plain", "cancel-prefill", "cancel-n4", "cancel-black-box", "cancel-structured"]
     (deaf,) = tables.tables(record("cancel.router-goes-on", scenarios=names).exchanges)
-    assert deaf.counts() == {"held": 0, "refused": 0, "ignored": 5, "unclear": 0}
+    assert deaf.counts() == {"held": 0, "refused": 0, "ignored": 6, "unclear": 0}
     (bare,) = tables.tables(record("legal.no-metrics", scenarios=names).exchanges)
-    assert bare.counts() == {"held": 1, "refused": 0, "ignored": 0, "unclear": 4}
+    assert bare.counts() == {"held": 1, "refused": 0, "ignored": 0, "unclear": 5}

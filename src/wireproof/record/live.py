@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import ssl
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ from urllib.parse import urlsplit
 import httpcore2
 
 from .. import __version__
+from ..gauges import BEHIND
 from ..scenario import Scenario
 from ..wire.sse import Event, SSEDecoder
 from ..wire.transcript import Ending, Request, Transcript
 from . import redact
+from .gpus import Gpus
 from .tap import ByteLimit, Log, TapBackend
 
 
@@ -31,6 +34,8 @@ class Target:
     base: str
     api_key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Where the engine behind the target shows its load. Neither key nor headers are sent there.
+    metrics: str | None = None
 
     @property
     def root(self) -> str:
@@ -44,15 +49,26 @@ class Target:
 
     def url(self, scenario: Scenario) -> str:
         """The URL of a scenario's request."""
+        if self.elsewhere(scenario):
+            return str(self.metrics)
         return (self.root if scenario.root else self.base) + scenario.path
 
+    def elsewhere(self, scenario: Scenario) -> bool:
+        """Whether a request goes to the engine behind the target."""
+        return scenario.gauges and self.metrics is not None
 
-def parse_target(url: str, *, api_key: str | None = None, headers: Mapping[str, str] | None = None) -> Target:
-    """A target from what a user typed.
+    @property
+    def is_here(self) -> bool:
+        """Whether the engine runs on this machine, as far as its address tells."""
+        host = urlsplit(self.metrics or self.base).hostname or ""
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
 
-    Raises BadTarget for anything but http(s)://host[:port][/path].
-    """
-    example = "give the base URL of the API, such as http://127.0.0.1:8000/v1"
+
+def _checked(url: str, example: str) -> str:
+    """The URL without the spaces and slashes around it. Raises BadTarget, with an example, for what is none of ours."""
     shown = f"{redact.url(url)!r}"
     try:
         parts = urlsplit(url.strip())
@@ -67,15 +83,34 @@ def parse_target(url: str, *, api_key: str | None = None, headers: Mapping[str, 
         raise BadTarget(f"{shown} has a query or fragment: {example}")
     if not url.isascii():
         raise BadTarget(f"{shown} is not ASCII: write the host in punycode (xn--...) and the path with %-escapes")
+    return url.strip().rstrip("/")
+
+
+def parse_target(
+    url: str, *, api_key: str | None = None, headers: Mapping[str, str] | None = None, metrics: str | None = None
+) -> Target:
+    """A target from what a user typed.
+
+    Raises BadTarget for anything but http(s)://host[:port][/path], and for `metrics` that is no page of gauges.
+    """
+    base = _checked(url, "give the base URL of the API, such as http://127.0.0.1:8000/v1")
     for name, value in (("the API key", api_key or ""), *(headers or {}).items()):
         if not value.isascii() or not value.isprintable():
             raise BadTarget(f"the value of {name} holds characters that no HTTP header can carry: look at its variable")
-    base = url.strip().rstrip("/")
     for suffix in ("/chat/completions", "/models"):
         base = base.removesuffix(suffix)
     if not urlsplit(base).path:
         base += "/v1"  # a bare host: the API is served under /v1 everywhere
-    return Target(base, api_key or None, dict(headers or {}))
+    return Target(base, api_key or None, dict(headers or {}), _metrics(metrics) if metrics else None)
+
+
+def _metrics(url: str) -> str:
+    """Where an engine shows its load, as a user typed it. Raises BadTarget for anything but the URL of such a page."""
+    example = "give the URL of the engine's gauges, such as http://127.0.0.1:8000/metrics"
+    base = _checked(url, example)
+    if not base.endswith(("/metrics", "/slots")):
+        raise BadTarget(f"{redact.url(url)!r} ends neither in /metrics nor in /slots: {example}")
+    return base
 
 
 @dataclass(frozen=True)
@@ -99,7 +134,9 @@ class LiveSender:
     def __init__(self, target: Target, model: str, limits: Limits | None = None) -> None:
         self.target, self.model, self.limits = target, model, limits or Limits()
         self._lanes = 0
-        self._ssl = ssl.create_default_context() if target.base.startswith("https:") else None
+        secure = any(url.startswith("https:") for url in (target.base, target.metrics or ""))
+        self._ssl = ssl.create_default_context() if secure else None
+        self.gpus = Gpus() if target.is_here else None
 
     def lane(self) -> LiveLane:
         """A lane with a connection of its own."""
@@ -145,8 +182,10 @@ class LiveLane:
 
     def _headers(self, scenario: Scenario, body: bytes) -> tuple[list[tuple[str, str]], set[str]]:
         target = self._sender.target
-        out = {"Host": urlsplit(target.base).netloc.rsplit("@", 1)[-1]}
+        out = {"Host": urlsplit(target.url(scenario)).netloc.rsplit("@", 1)[-1]}
         out |= {"Accept": "*/*", "User-Agent": f"wireproof/{__version__}"}
+        if target.elsewhere(scenario):
+            return list(out.items()), set()
         if body or scenario.method == "POST":
             out["Content-Type"] = "application/json"
         if target.api_key and scenario.authorize:
@@ -197,6 +236,8 @@ class LiveLane:
         ended_at = log.clock() - log.sent_at
         if ending is not Ending.COMPLETE:
             await self.close()
+        seen = await sender.gpus.look() if scenario.gpu and sender.gpus else {}
+        elsewhere = {BEHIND: "yes"} if sender.target.elsewhere(scenario) else {}
         secrets = redact.secrets(sender.target.api_key, *sender.target.headers.values())
         recorded = Transcript(
             id="",
@@ -213,7 +254,9 @@ class LiveLane:
             detail=detail,
             connection=self._number * 1000 + log.connects,
             tags=({"reused": "yes"} if reuse and log.connects == before else {})
-            | ({"keyed": "yes"} if sender.target.api_key else {}),
+            | ({"keyed": "yes"} if sender.target.api_key else {})
+            | seen
+            | elsewhere,
         )
         return redact.transcript(recorded, secrets)
 

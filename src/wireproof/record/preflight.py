@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from packaging.version import InvalidVersion, Version
 
 from ..exchange import Exchange
+from ..gauges import ENGINES, reading
 from ..scenario import Scenario
 from ..wire import strictjson
 from ..wire.transcript import Ending
+from . import redact
 from .live import Limits, LiveSender, Target
 
 
@@ -70,6 +72,7 @@ async def run(target: Target, *, model: str | None, engine: str | None = None, l
     _reachable(tiny, target)
     _works(tiny, chosen, models, target)
     _is_api(tiny, target, b'"choices"')
+    await _shows_gauges(sender, target)
     if engine is None:
         return Preflight(chosen, models, await _identify(sender, (listing, tiny)))
     return Preflight(chosen, models, parse_engine(engine))
@@ -192,6 +195,20 @@ def _works(x: Exchange, model: str, models: Sequence[str], target: Target) -> No
             f"{target.shown}/chat/completions does not exist ({x.refusal()}): does the base URL end in /v1?"
         )
     raise PreflightError(f"a completion of one token fails with {x.refusal()}: mend that first, nothing can be judged")
+
+
+async def _shows_gauges(sender: LiveSender, target: Target) -> None:
+    """Raise when the engine that was named behind the target shows no load there."""
+    if target.metrics is None:
+        return
+    x = await _ask(sender, Scenario(name="preflight-gauges", what="", method="GET", root=True, gauges=True))
+    if reading(x) is None:
+        known = ", ".join(e.running for e in ENGINES)
+        what = "it shows no gauge that we know" if x.ok else x.refusal()
+        where = redact.url(target.metrics)
+        raise PreflightError(
+            f"--metrics {where}: {what} (known: {known}): name the page of the engine itself", usage=True
+        )
 
 
 async def _identify(sender: LiveSender, seen: Sequence[Exchange]) -> Engine:
