@@ -27,6 +27,8 @@ _PREFIX_LEAST = 1024
 _UNSHARED = 3
 # How often one that waits for its turn looks for it (seconds).
 _TURN = 0.005
+# So often at most; then it is served all the same. A fault that gathers a whole answer lets no time pass for others.
+_PATIENCE = 20_000
 
 
 class PrefixCache:
@@ -194,9 +196,11 @@ class App:
         """Pauses (seconds) until one of the slots is free: first come, first served."""
         self._queue.append(place)
         self.gauges.waiting += 1
-        while self._queue[0] is not place or self._busy >= self.config.slots:
+        for _ in range(_PATIENCE):
+            if self._queue[0] is place and self._busy < self.config.slots:
+                break
             yield _TURN
-        self._queue.popleft()
+        self._queue.remove(place)
         self.gauges.waiting -= 1
         self.gauges.start(place.prompt)
         place.admitted = place.holds = True

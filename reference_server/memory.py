@@ -202,7 +202,7 @@ class _MemoryFlight:
             if self._size > limits.bytes:
                 return self._end(Ending.BYTE_LIMIT)
             leave = self._scenario.leave_after_events
-            if leave is not None and _events(self._reads) >= leave:
+            if leave is not None and b"\n" in step.data and _events(self._reads) >= leave:
                 return self._end(Ending.CLIENT_LEFT)
         self._look()
         return None

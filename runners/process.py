@@ -108,6 +108,14 @@ class Group:
             except OSError as error:
                 raise EngineError(f"cannot run {command[0]}: {error.strerror}") from error
 
+    @property
+    def ended(self) -> str:
+        """How its command ended by itself; "" while it runs."""
+        code = self.child.poll()
+        if code is None:
+            return ""
+        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
+
     def _alive(self) -> bool:
         if self._gone:  # from here on its id may be given to others
             return False
@@ -171,10 +179,9 @@ def wait_ready(group: Group, port: int, path: str, seconds: float, what: str) ->
     log = group.log or Path(os.devnull)
     last = "nothing answers"
     while True:
-        code = group.child.poll()
+        how = group.ended
         took = time.monotonic() - started
-        if code is not None:
-            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        if how:
             raise EngineError(
                 f"{what} ended {how} after {took:.0f} s, before it was ready; its log is {log}\n{tail(log)}"
             )

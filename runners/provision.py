@@ -7,11 +7,12 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,7 +107,33 @@ class Home:
         self.say(f"{name}: installed in {seconds:.0f} s")
 
     def model(self, engine: Engine, kind: str, catalogue: Catalogue) -> Path:
-        """The folder of a tiny model, made unless it is there. Raises EngineError."""
+        """A tiny model in the form that the engine reads, made unless it is there. Raises EngineError."""
+        made = self._made(engine, kind, catalogue)
+        return self._converted(engine, made) if engine.convert else made
+
+    def _converted(self, engine: Engine, source: Path) -> Path:
+        """What a recipe's command makes of a model's folder."""
+        here = engine.environment.here
+        scripts = [Path(fill(word, here=str(here))).parent for word in engine.convert if "{here}" in word]
+        digest = _scripts_digest(*scripts, text=json.dumps(engine.convert))
+        target = source.with_name(f"{source.name}-{engine.id}-{digest}")
+        if target.exists():
+            return target
+        python = self.provision(engine.id, engine.environment)
+        with self._alone("models"):
+            if not target.exists():
+                log, partial = self.logs / f"model-{target.name}.log", target.with_name(target.name + ".partial")
+                self.logs.mkdir(parents=True, exist_ok=True)
+                log.write_text("", encoding="utf-8")
+                self.say(f"model {target.name}: converting it; log {log}")
+                places = {"python": str(python), "here": str(here), "source": str(source), "model": str(partial)}
+                command = [fill(word, **places) for word in engine.convert]
+                self._run_script(command, f"the model {source.name} cannot be converted for {engine.id}", log)
+                partial.rename(target)
+        return target
+
+    def _made(self, engine: Engine, kind: str, catalogue: Catalogue) -> Path:
+        """The folder of a tiny model."""
         scripts = folder("fixtures") / "models"
         target = self.path / "models" / f"{kind}-{_scripts_digest(scripts)}"
         if target.is_dir():
@@ -128,13 +155,14 @@ class Home:
         shutil.rmtree(partial, ignore_errors=True)
         self.say(f"model {kind}: making it; log {log}")
         command = [str(python), str(scripts / "make_tiny_model.py"), "--kind", kind, str(partial)]
+        self._run_script(command, f"the model {kind} cannot be made", log)
+        partial.rename(target)
+
+    def _run_script(self, command: Sequence[str], failed: str, log: Path) -> None:
         offline = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
         code = process.run(command, log=log, seconds=MODEL, env={**_clean(), **offline})
         if code:
-            raise EngineError(
-                f"the model {kind} cannot be made: the script ended with {code}; the log is {log}\n{process.tail(log)}"
-            )
-        partial.rename(target)
+            raise EngineError(f"{failed}: the script ended with {code}; the log is {log}\n{process.tail(log)}")
 
     @contextlib.contextmanager
     def _alone(self, name: str) -> Iterator[None]:
@@ -151,10 +179,9 @@ class Home:
             yield
 
 
-def environment_of(engine: Engine, home: Home, *, python: Path, model: Path | None, port: int) -> dict[str, str]:
+def environment_of(engine: Engine, home: Home, places: Mapping[str, str]) -> dict[str, str]:
     """The variables of an engine's process: ours, without what concerns our Python, and the recipe's."""
     (home.cache / "hf" / "hub").mkdir(parents=True, exist_ok=True)
-    places = template_values(engine, home, python=python, model=model, port=port)
     quiet = {
         "HF_HOME": str(home.cache / "hf"),
         "HF_HUB_OFFLINE": "1",
@@ -163,12 +190,14 @@ def environment_of(engine: Engine, home: Home, *, python: Path, model: Path | No
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
         # Engines build small extensions with tools of their own environment (ninja).
-        "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([str(Path(places["python"]).parent), os.environ.get("PATH", os.defpath)]),
     }
     return {**_clean(), **quiet, **{name: fill(text, **places) for name, text in engine.env.items()}}
 
 
-def template_values(engine: Engine, home: Home, *, python: Path, model: Path | None, port: int) -> dict[str, str]:
+def template_values(
+    engine: Engine, home: Home, *, python: Path, model: Path | None, port: int, **more: str
+) -> dict[str, str]:
     """What the places in a recipe's templates stand for."""
     return {
         "python": str(python),
@@ -176,19 +205,30 @@ def template_values(engine: Engine, home: Home, *, python: Path, model: Path | N
         "port": str(port),
         "home": str(home.cache),
         "here": str(engine.environment.here),
+        **more,
     }
+
+
+def find_program(engine: Engine) -> Path:
+    """The program that an engine needs and nobody installs: named by a variable, or on PATH. Raises EngineError."""
+    variable = re.sub(r"[^A-Z0-9]", "_", engine.program.upper())
+    given = os.environ.get(variable)
+    found = shutil.which(Path(given).expanduser() if given else engine.program)
+    if found is None:
+        wrong = f"{variable} names {given}, which cannot be run" if given else f"there is no {engine.program} on PATH"
+        raise EngineError(f"{engine.id}: {wrong}: build or install it, and put its path into {variable}")
+    return Path(found).absolute()
 
 
 def _clean() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST_")) and k != "VIRTUAL_ENV"}
 
 
-def _scripts_digest(scripts: Path) -> str:
+def _scripts_digest(*folders: Path, text: str = "") -> str:
     """Models of other scripts are other models."""
-    parts = [
-        p.name.encode() + b"\0" + p.read_bytes() for p in sorted(scripts.iterdir()) if p.suffix in (".py", ".jinja")
-    ]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:8]
+    files = [p for folder in folders for p in sorted(folder.iterdir()) if p.suffix in (".py", ".jinja")]
+    parts = [p.name.encode() + b"\0" + p.read_bytes() for p in files]
+    return hashlib.sha256(b"\0".join([*parts, text.encode()] if text else parts)).hexdigest()[:8]
 
 
 def _commands(venv: Path, environment: Environment) -> list[tuple[str, list[str]]]:

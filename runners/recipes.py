@@ -16,6 +16,9 @@ ENGINES = HERE / "engines.toml"
 
 MODELS = ("copy", "random")
 PLACES = ("python", "model", "port", "home", "here")
+# What only some engines have: a program of the machine, an engine behind them, a file of settings.
+_PROGRAM, _BEHIND, _CONFIG = ("program",), ("upstream", "served"), ("config",)
+_CONVERT = ("python", "here", "source", "model")
 _PLACE = re.compile(r"\{([a-z]+)\}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -64,11 +67,67 @@ class Engine:
     env: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     makes_models: bool = True
+    program: str = ""
+    convert: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+    config: str = ""
+    fault_path: str = ""
+    metrics: str = ""
 
     @property
     def id(self) -> str:
         """Its name on the command line and on disk."""
-        return f"{self.name}-{self.version}"
+        return "-".join(filter(None, [self.name, self.version]))
+
+    @property
+    def settings(self) -> Path | None:
+        """The template of its file of settings."""
+        return Path(fill(self.config, here=str(self.environment.here))) if self.config else None
+
+    @property
+    def variants(self) -> str:
+        """What may follow its name on the command line, in words."""
+        listed = [*self.models, *self.behind]
+        if listed:
+            return ", ".join(listed)
+        return "(any fault)" if self.fault_path else "(its own model)"
+
+
+@dataclass(frozen=True)
+class Pick:
+    """An engine as it was asked for: with its model or fault, and with what stands behind it."""
+
+    engine: Engine
+    variant: str = ""
+    behind: Pick | None = None
+
+    @property
+    def model(self) -> str:
+        """The tiny model that it serves; "" when it brings its own."""
+        return self.variant if self.variant in self.engine.models else ""
+
+    @property
+    def path(self) -> str:
+        """Where its API is."""
+        faulty = self.variant and not self.model
+        return fill(self.engine.fault_path, fault=self.variant) if faulty else "/v1"
+
+    @property
+    def chain(self) -> tuple[Pick, ...]:
+        """It, and what stands behind it."""
+        return (self, *(self.behind.chain if self.behind else ()))
+
+    @property
+    def name(self) -> str:
+        """Its name on disk."""
+        return "-over-".join("-".join(filter(None, [p.engine.id, p.variant])) for p in self.chain)
+
+    @property
+    def label(self) -> str:
+        """Its name in reports."""
+        own = " ".join(filter(None, [self.engine.name, self.engine.version]))
+        own += f", {self.variant}" if self.variant else ""
+        return f"{own} over {self.behind.label}" if self.behind else own
 
 
 @dataclass(frozen=True)
@@ -78,16 +137,35 @@ class Catalogue:
     engines: Mapping[str, Engine]
     maker: Environment | None = None
 
-    def pick(self, text: str) -> tuple[Engine, str]:
-        """Engine and variant from NAME or NAME:VARIANT. Raises EngineError for what is not there."""
-        name, colon, variant = text.partition(":")
-        engine = self.engines.get(name)
-        if engine is None:
+    def pick(self, text: str) -> Pick:
+        """What NAME, NAME:VARIANT or GATEWAY:NAME:VARIANT asks for. Raises EngineError for what is not there."""
+        name, _, rest = text.partition(":")
+        if name not in self.engines:
             raise EngineError(f"no engine is called {name!r}; there are {', '.join(self.engines)}", code=2)
-        if colon and variant not in engine.models:
+        engine = self.engines[name]
+        if text.endswith(":"):
+            raise EngineError(f"{text!r}: a variant follows the colon, or leave it away", code=2)
+        if engine.behind:
+            return Pick(engine, behind=self._behind(engine, rest))
+        if not rest and engine.models:
+            rest = engine.models[0]
+        if rest and rest not in engine.models and not (engine.fault_path and _NAME.fullmatch(rest)):
             known = f"choose one of {', '.join(engine.models)}" if engine.models else "it has one model only"
-            raise EngineError(f"{name} has no variant {variant!r}: {known}", code=2)
-        return engine, variant or (engine.models[0] if engine.models else "")
+            raise EngineError(f"{name} has no variant {rest!r}: {known}", code=2)
+        return Pick(engine, rest)
+
+    def _behind(self, gateway: Engine, text: str) -> Pick:
+        """What stands behind a gateway: what is named so, else the first that serves a model of that name."""
+        if not text or text.partition(":")[0] in gateway.behind:
+            return self.pick(text or gateway.behind[0])
+        for name in gateway.behind:
+            if text in self.engines[name].models:
+                return self.pick(f"{name}:{text}")
+        raise EngineError(
+            f"{gateway.id} has no variant {text!r}: choose a model ({', '.join(MODELS)}), or what stands behind it"
+            f" ({', '.join(gateway.behind)})",
+            code=2,
+        )
 
 
 def fill(text: str, **values: str) -> str:
@@ -156,6 +234,9 @@ class _Table:
             raise self.wrong(key, f"{value!r} is not a name: letters, digits, dots, dashes")
         return value
 
+    def optional(self, key: str, what: str) -> str:
+        return str(self.take(key, str, what, ""))
+
     def words(self, key: str, places: Sequence[str], default: Any = None) -> tuple[str, ...]:
         return self.checked(key, self.take(key, list, "a list of texts", default), places)
 
@@ -193,17 +274,35 @@ def _engine(
         # A label names a version: the other's would be wrong here.
         merged = {**{k: v for k, v in raw[like].items() if k != "label"}, **merged}
     table = _Table(merged, where)
-    name, version = table.name("name"), table.name("version")
-    table.where = f"{where} ({name}-{version})"
+    name = table.name("name")
+    environment = _environment(table, here)
+    program = table.optional("program", "the name of a program such as llama-server")
+    # What was not installed by us may be of any version: it says so itself, or nobody knows.
+    installed = environment.install and not program
+    version = table.name("version") if installed or "version" in merged else ""
+    table.where = f"{where} ({'-'.join(filter(None, [name, version]))})"
     models = table.words("models", (), [])
     for model in models:
         if model not in MODELS:
             raise table.wrong("models", f"{model!r} is none of {', '.join(MODELS)}")
-    start = table.words("start", PLACES)
-    if "{port}" not in " ".join(start):
-        raise table.wrong("start", "the command must be told its {port}")
-    env = table.take("env", dict, "a table of texts", {})
-    table.checked("env", list(env.values()), PLACES)
+    behind = table.words("behind", (), [])
+    for other in behind:
+        if other not in raw:
+            raise table.wrong("behind", f"{other!r} is no engine that comes before it")
+    convert = table.words("convert", _CONVERT, [])
+    for place in ("source", "model") if convert else ():
+        if "{" + place + "}" not in " ".join(convert):
+            raise table.wrong(
+                "convert", "the command must be told {source}, the model's folder, and {model}, the file to write"
+            )
+    start, env, config = _templates(table, here, bool(program), bool(behind))
+    fault_path = table.optional("fault_path", "a path such as /fault/{fault}/v1")
+    table.checked("fault_path", [fault_path], ("fault",))
+    if behind and (models or fault_path):
+        raise table.wrong("behind", "it serves what the engine behind it serves, and has no models or faults itself")
+    metrics = table.optional("metrics", "a path such as /metrics")
+    if metrics and not metrics.endswith(("/metrics", "/slots")):
+        raise table.wrong("metrics", f"{metrics!r} ends neither in /metrics nor in /slots")
     ready = table.take("ready", str, "a path such as /health")
     if not ready.startswith("/"):
         raise table.wrong("ready", f"{ready!r} is not a path such as /health")
@@ -213,14 +312,51 @@ def _engine(
     engine = Engine(
         name=name,
         version=version,
-        environment=_environment(table, here),
+        environment=environment,
         start=start,
         models=models,
         ready=ready,
         timeout=float(timeout),
-        env=dict(env),
-        label=str(table.take("label", str, "a text such as mlx-lm==0.32.2", "")),
+        env=env,
+        label=table.optional("label", "a text such as mlx-lm==0.32.2"),
         makes_models=bool(table.take("makes_models", bool, "true or false", True)),
+        program=program,
+        convert=convert,
+        behind=behind,
+        config=config,
+        fault_path=fault_path,
+        metrics=metrics,
     )
     table.finish()
     return engine, merged
+
+
+def _templates(table: _Table, here: Path, program: bool, behind: bool) -> tuple[tuple[str, ...], dict[str, str], str]:
+    """The command, its variables, and the file of settings: each with the places that can be filled in."""
+    config = table.optional("config", "a file such as {here}/gateway.yaml")
+    table.checked("config", [config], ("here",))
+    places = (*PLACES, *(_PROGRAM if program else ()), *(_BEHIND if behind else ()))
+    inside = _read_template(table, Path(fill(config, here=str(here))), places) if config else ""
+    places = (*places, *(_CONFIG if config else ()))
+    start = table.words("start", places)
+    env = table.take("env", dict, "a table of texts", {})
+    told = " ".join([*start, *table.checked("env", list(env.values()), places)])
+    if "{port}" not in " ".join(start):
+        raise table.wrong("start", "the command must be told its {port}")
+    for key, there, place, text in (
+        ("program", program, "{program}", told),
+        ("config", bool(config), "{config}", told),
+        ("behind", behind, "{upstream}", told + inside),
+    ):
+        if there and place not in text:
+            raise table.wrong(key, f"nothing is told its {place}")
+    return start, dict(env), config
+
+
+def _read_template(table: _Table, path: Path, places: Sequence[str]) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise table.wrong("config", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    table.checked("config", [text], places)
+    return text

@@ -10,6 +10,7 @@ from . import Context, Layer, fault
 from .cancel import deaf_for
 from .http import is_plain, with_body
 from .operations import nginx, refused
+from .operations_encoding import accepts, packed
 
 
 @fault("legal.behind-nginx", layer=Layer.HTTP, breaks=())
@@ -113,3 +114,15 @@ def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
     if not isinstance(usage, dict) or str(body.get("id"))[-1:] in "13579bdf":
         return body
     return {**body, "usage": {**usage, "prompt_tokens_details": None}}
+
+
+@fault("legal.br-flushed", layer=Layer.HTTP, breaks={"sse.header.no-length-or-encoding"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """A stream is compressed with br for a client that takes it, and flushed after each event: legal, and risky."""
+    return packed(answer, "br", bool) if answer.stream and accepts(ctx, "br") else answer
+
+
+@fault("legal.gzip-flushed-now-and-then", layer=Layer.HTTP, breaks={"sse.header.no-length-or-encoding"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """A stream is compressed with gzip, and flushed after a few events, as a server does that sends what has come."""
+    return packed(answer, "gzip", lambda held: held > 700) if answer.stream and accepts(ctx, "gzip") else answer

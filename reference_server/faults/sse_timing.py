@@ -58,15 +58,13 @@ def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
 )
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     """The head of a stream waits for the first token, and the heartbeats wait with it."""
-    held: list[Emit] = []
-    holding = ctx.stream
+    held, holding = b"", ctx.stream
     for step in steps:
         if holding and isinstance(step, Emit):
-            held.append(step)
-            if b"data: " not in step.data:
-                continue
-            yield Emit(b"".join(s.data for s in held), sum(s.after for s in held))
-            holding = False
+            held += step.data
+            holding = b"data: " not in step.data
+            # Time passes all the same: who waits for a place in the server waits for that.
+            yield replace(step, data=b"" if holding else held)
         else:
             yield step
 

@@ -23,7 +23,8 @@ from wireproof.record.proxy import PLACEHOLDER, Tap
 from wireproof.record.recorder import Unavailable
 from wireproof.scenario import Scenario
 from wireproof.verdict import Status
-from wireproof.wire.transcript import Transcript
+from wireproof.wire.strictjson import get
+from wireproof.wire.transcript import Ending, Transcript
 
 from . import environments
 
@@ -34,6 +35,9 @@ _PATIENCE = 15.0
 # One line of a driver's (bytes).
 _LINE = 4 * 1024 * 1024
 _TAIL = 2000
+# After so many tasks in a row that came to nothing in all their time, the others are left out.
+_FRUITLESS = 3
+_SILENT = (Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT)
 
 
 class DriverError(Exception):
@@ -69,7 +73,9 @@ class Driver:
         )
         self._said.clear()
         self._listening = asyncio.create_task(self._listen(self._child))
-        hello = await self._line(_START_SECONDS)
+        hello: dict[str, Any] | None = None
+        with contextlib.suppress(TimeoutError):
+            hello = await self._line(_START_SECONDS)
         if hello is None or not isinstance(hello.get("versions"), dict):
             await self.stop()
             raise DriverError(f"the driver of {self.setup.name} does not start: {self._end()}")
@@ -83,12 +89,16 @@ class Driver:
         with contextlib.suppress(ConnectionError):
             self._child.stdin.write(json.dumps(job).encode() + b"\n")
             await self._child.stdin.drain()
-        found = await self._line(seconds)
-        if found is not None and found.get("task") == job["task"]:
-            return found
-        code = self._child.returncode
-        kind = "DriverHang" if code is None else "DriverCrash"
-        what = f"no outcome within {seconds:g} s" if code is None else f"the driver ended with {code}: {self._end()}"
+        try:
+            found = await self._line(seconds)
+        except TimeoutError:
+            kind, what = "DriverHang", f"no outcome within {seconds:g} s"
+        else:
+            if found is not None and found.get("task") == job["task"]:
+                return found
+            code = self._child.returncode
+            kind = "DriverNonsense" if code is None else "DriverCrash"
+            what = "what it wrote is no outcome" if code is None else f"the driver ended with {code}: {self._end()}"
         await self.stop()
         return {"task": job["task"], "ok": False, "error": {"type": kind, "message": what, "bases": [kind]}}
 
@@ -104,17 +114,14 @@ class Driver:
             await asyncio.wait({self._listening}, timeout=1.0)
 
     async def _line(self, seconds: float) -> dict[str, Any] | None:
-        """The next line that is a JSON object; None when none comes in time."""
+        """The next line, a JSON object; None when it is anything else, or too long. Raises TimeoutError."""
         assert self._child is not None and self._child.stdout is not None
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             async with asyncio.timeout(seconds):
                 text = await self._child.stdout.readline()
                 if not text:
                     await self._child.wait()
                     return None
-        except (TimeoutError, ValueError):
-            return None
-        with contextlib.suppress(ValueError):
             found = json.loads(text)
             return found if isinstance(found, dict) else None
         return None
@@ -135,11 +142,16 @@ async def perform(
 ) -> list[tuple[str, Transcript]]:
     """Let a client do tasks; (task, exchange) in order, the outcome in the tags of the task's first exchange.
 
-    What became of tasks that sent nothing stands in the tags of the very first exchange.
+    What became of tasks that sent nothing stands in the tags of the very first exchange. A client that hangs does so
+    in task after task, and so does a target that keeps silent: most of them are not waited for.
     """
     out: list[tuple[str, Transcript]] = []
     unsent: dict[str, str] = {}
+    fruitless = 0
     for name in tasks:
+        if fruitless >= _FRUITLESS:
+            unsent[name] = f"left out: {fruitless} tasks in a row came to nothing in all their time"
+            continue
         task, place = clients.TASKS[name], f"{driver.setup.name}-{name}"
         limit = min(driver.setup.seconds, tap.limits.total_seconds)
         job = {
@@ -154,9 +166,12 @@ async def perform(
         found = await tap.collect(place)
         versions = ", ".join(f"{name} {version}" for name, version in driver.versions.items())
         shown = redact.text(json.dumps(outcome).encode(), tap.secrets).decode()
+        told = get(outcome, "error", "type")
+        silent = bool(found) and all(not t.reads and t.ending in _SILENT for t in found)
+        fruitless = fruitless + 1 if told == "DriverHang" or silent else 0
         if not found:
-            error = json.loads(shown).get("error") or {}
-            unsent[name] = f"the client sent nothing: {error.get('type')}: {error.get('message')}"
+            said = json.loads(shown)
+            unsent[name] = f"the client sent nothing: {get(said, 'error', 'type')}: {get(said, 'error', 'message')}"
         for number, t in enumerate(found):
             tags = {**t.tags, "client": driver.setup.name, "versions": versions}
             if not task.valid:
@@ -200,15 +215,21 @@ class Clients:
         assert self._tap is not None, "enter it first"
         if sys.platform == "win32":
             raise Unavailable(Status.UNSUPPORTED, "client libraries are run on Linux and macOS only")
-        if not environments.installed(setup, self.home or environments.default_home()):
+        home = self.home or environments.default_home()
+        if not environments.installed(setup, home):
             print(f"wireproof installs the client {setup.name}, once", file=sys.stderr)
         try:
-            python = await environments.provide(setup, self.home)
+            python = await environments.provide(setup, home)
         except environments.NotInstalled as error:
             raise Unavailable(Status.UNSUPPORTED, str(error)) from error
         driver = Driver(setup, python)
         try:
             await driver.start()
+        except DriverError as error:
+            # An installation that was damaged, or never worked: nothing that the target has to do with.
+            again = f"remove {home / setup.name} and it is installed anew"
+            raise Unavailable(Status.UNSUPPORTED, f"{error}; {again}") from error
+        try:
             return await perform(driver, self._tap, setup.tasks, self.model)
         except DriverError as error:
             raise Unavailable(Status.ERROR, str(error)) from error

@@ -113,6 +113,19 @@ def by_gauge(found: Sequence[Exchange]) -> Aborted:
     return Aborted(None, f"still {seen.load:g} running or waiting after {at:.1f} s (before: {start.load:g})", x)
 
 
+def had_tokens(x: Exchange) -> bool:
+    """Whether a token of the stream had come."""
+    return x.is_event_stream and any(p.carries for p in x.assembled.parts)
+
+
+def before_first_token(found: Sequence[Exchange]) -> Aborted:
+    """What the gauge shows of a request that was left while its prompt was read."""
+    seen = by_gauge(found)
+    if had_tokens(left(found)):
+        raise Inconclusive("a token had come already when we left")
+    return seen
+
+
 def _unless_over(found: Sequence[Exchange], x: Exchange, at: float, start: Reading, end: Reading) -> Aborted:
     """Aborted after `at` seconds, unless the answer would have been over by then anyway."""
     controls = _steps(found, "control")
@@ -140,7 +153,7 @@ def by_queue(found: Sequence[Exchange]) -> Aborted:
         raise NotApplicable(f"{len(filling)} streams at a time did not make the target queue any of them")
     x = left(found)
     during = readings(found, "during")
-    queued = filling[-1].waiting if filling else None
+    queued = next((r.waiting for r in reversed(readings(found, "filled"))), None)
     if not during or queued is None or during[-1].waiting != queued + 1:
         raise Inconclusive("one stream more did not raise the gauge of waiting requests")
     at = 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .aborts import Aborted, by_black_box, by_gauge, by_gpu, by_queue
+from .aborts import Aborted, before_first_token, by_black_box, by_gauge, by_gpu, by_queue
 from .exchange import Exchange
 from .tables import Cell, Outcome, Row, Table
 from .verdict import Inconclusive, NotApplicable, Unsupported
@@ -24,7 +24,7 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Sequence[Exchange]], Aborted]], ...]
     ("cancel-black-box", "in mid-stream", BLACK_BOX, by_black_box),
     ("cancel-gpu", "in mid-stream", GPU, by_gpu),
     ("cancel-plain", "in a plain answer", GAUGE, by_gauge),
-    ("cancel-prefill", "before the first token", GAUGE, by_gauge),
+    ("cancel-prefill", "before the first token", GAUGE, before_first_token),
     ("cancel-queued", "while queued", GAUGE, by_queue),
     ("cancel-structured", "in a structured stream", GAUGE, by_gauge),
     ("cancel-n4", "in a stream of four choices", GAUGE, by_gauge),

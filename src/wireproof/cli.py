@@ -149,6 +149,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     _live_options(arguments)
     words = [w for option in opts.RUN for w in option.plugin_words(getattr(arguments, option.dest))]
+    if arguments.reference:  # nobody else needs it
+        words += [w for w in opts.RISKY.plugin_words(True) if w not in words]
     words.append("-v" if arguments.verbose else "-q")
     with _target(arguments) as url:
         code = child.run([*words, f"--target={url}"])

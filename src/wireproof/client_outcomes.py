@@ -7,20 +7,20 @@ given. Checks get the `Take` of one task and go through `answers`, which also sa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .exchange import Exchange
 from .judge import Take
-from .verdict import Broken, inconclusive, require, show
+from .verdict import Broken, NotApplicable, inconclusive, require, show
 from .wire import strictjson
 from .wire.strictjson import get
 from .wire.transcript import Ending
 
 _HUNG = (Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT)
 # What becomes of the process of a driver.
-_OURS = frozenset({"DriverHang", "DriverCrash"})
+_OURS = frozenset({"DriverHang", "DriverCrash", "DriverNonsense"})
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ def answers(take: Take, *, stream: bool | None = None) -> Iterator[tuple[dict[st
     """
     found = outcome(take)
     if not found.ok:
-        last = take.exchanges[-1]
-        if stream is None or last.asked_stream is stream:
-            raise meaning(found, last)
+        x = _raised_for(found, take.exchanges)
+        if stream is None or x.asked_stream is stream:
+            raise meaning(found, x)
         raise inconclusive(f"another request of the task failed: {found.told}")
     given = found.result.get("answers")
     pairs = list(zip(given if isinstance(given, list) else [], take.exchanges, strict=False))
@@ -148,6 +148,12 @@ def answers(take: Take, *, stream: bool | None = None) -> Iterator[tuple[dict[st
     if not chosen:
         raise inconclusive("the task has no such request")
     yield from chosen
+
+
+def _raised_for(found: Outcome, exchanges: Sequence[Exchange]) -> Exchange:
+    """The exchange that a client raised for: of several at a time the last one with the status that it tells."""
+    told = [x for x in exchanges if x.status is not None and x.status == found.error.get("status")]
+    return told[-1] if told else exchanges[-1]
 
 
 def meaning(found: Outcome, x: Exchange) -> Exception:
@@ -161,6 +167,25 @@ def meaning(found: Outcome, x: Exchange) -> Exception:
     if found.raised("LengthFinishReasonError", "ContentFilterFinishReasonError"):
         return inconclusive(f"the answer was cut: {found.told}")
     return Broken(f"an answer that {found.client} can take", found.told, owner=x.transcript.id)
+
+
+def refusal(take: Take, found: Outcome) -> Exchange:
+    """The refused exchange that a client raised for.
+
+    Not applicable where nothing was refused; inconclusive where that was the task, and where no whole answer came.
+    """
+    refused = [x for x in take.exchanges if x.status is not None and x.status >= 400]
+    last = take.exchanges[-1]
+    if found.error.get("type") in _OURS:
+        raise inconclusive(found.told)
+    if not refused and last.valid:
+        raise NotApplicable("nothing was refused")
+    if not refused:
+        raise inconclusive(f"the target did not refuse it: {last.status or last.transcript.ending.value}")
+    whole = [x for x in refused if x.transcript.ending is Ending.COMPLETE]
+    if not whole:
+        raise inconclusive(f"the refusal did not come to its end: {refused[-1].transcript.ending.value}")
+    return _raised_for(found, whole)
 
 
 def same(given: Mapping[str, Any], x: Exchange) -> None:

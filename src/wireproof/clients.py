@@ -49,6 +49,7 @@ TASKS: Mapping[str, Task] = _tasks(
     Task("stream", "A stream with usage."),
     Task("stream-async", "A stream with usage, with the asynchronous client."),
     Task("helper", "The stream helper: a text with usage."),
+    Task("helper-parse", "The stream helper: a parsed answer, response_format from a Pydantic model.", _SCHEMA),
     Task("helper-tools", "The stream helper: a forced tool call.", _TOOLS),
     Task("helper-logprobs", "The stream helper: logprobs.", "logprobs"),
     Task("helper-choices", "The stream helper: two choices.", "n > 1"),
@@ -61,8 +62,9 @@ TASKS: Mapping[str, Task] = _tasks(
     Task("tools-none", "tool_choice none, plain and streamed.", _TOOLS),
     Task("parallel", "Two calls in one answer, plain and streamed.", _TOOLS),
     Task("round-trip", "A call, its result, and the answer to it.", _TOOLS),
-    Task("agent", "The library's own agent loop.", _TOOLS),
+    Task("agent", "The library's own agent loop, or that of OpenAI's guide; plain and streamed.", _TOOLS),
     Task("structured-schema", "Structured output by json_schema.", _SCHEMA),
+    Task("structured-stream", "Structured output by json_schema, streamed.", _SCHEMA),
     Task("structured-function", "Structured output by a named function.", _TOOLS),
     Task("structured-json", "Structured output by JSON mode.", "response_format json_object"),
     Task("error-value", "A parameter of a wrong type.", valid=False),
@@ -70,6 +72,7 @@ TASKS: Mapping[str, Task] = _tasks(
     Task("error-key", "A wrong API key.", valid=False),
     Task("error-stream", "A parameter of a wrong type, with a stream.", valid=False),
     Task("leave", "Streams that are left after two chunks, then a plain answer."),
+    Task("leave-async", "The same with the asynchronous client, in a task that is cancelled."),
     Task("unmixed", "Sixteen streams and eight plain answers at a time, each with a word of its own.", _SCHEMA),
 )
 

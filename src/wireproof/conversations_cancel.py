@@ -6,6 +6,7 @@ answer that we read to its end (`control`), and rise while the long answer is ma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -41,8 +42,8 @@ async def _look(session: Session, step: str, where: Scenario, base: float, looks
             return
 
 
-# How long we wait for a target that is busy (seconds).
-_REST = 30
+# How long we wait for a target that is busy: a deaf one works on what we left before (seconds).
+_REST = 45
 
 
 async def _gauge(session: Session) -> tuple[Scenario, float] | None:
@@ -101,7 +102,12 @@ async def _leave_one(session: Session, long: Scenario, *, early: bool = False, s
 _LONG = _request(_COUNT, LONG_TOKENS)
 
 
-# (These two come first: what a deaf server works on after the others shows in no gauge when it hides it.)
+@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True)
+async def _(session: Session) -> None:
+    await _leave_one(session, _LONG, settle=True)
+
+
+# (These two come early: what a deaf server works on after the others shows in no gauge when it hides it.)
 
 
 @conversation(
@@ -165,11 +171,6 @@ async def _look_at_gpus(session: Session, step: str, where: Scenario, level: flo
             return
 
 
-@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True)
-async def _(session: Session) -> None:
-    await _leave_one(session, _LONG, settle=True)
-
-
 @conversation("cancel-plain", "A long plain answer whose client leaves.", exclusive=True, load=True)
 async def _(session: Session) -> None:
     await _leave_one(session, _request(_COUNT, LONG_TOKENS, stream=False))
@@ -185,7 +186,7 @@ async def _(session: Session) -> None:
 @conversation("cancel-n4", "A stream of four choices whose client leaves.", exclusive=True, load=True, optional="n > 1")
 async def _(session: Session) -> None:
     # (vLLM refuses n > 1 at temperature 0.)
-    await _leave_one(session, _request(_COUNT, LONG_TOKENS, n=4, temperature=1))
+    await _leave_one(session, _request(_COUNT, LONG_TOKENS, n=4, temperature=1, seed=7))
 
 
 # One value, and more tokens than are asked for: nothing but the schema is needed for a long answer.
@@ -217,7 +218,7 @@ MOST_HOLDERS = 20
 @conversation("cancel-queued", "A stream that waits for a place, and whose client leaves.", exclusive=True, load=True)
 async def _(session: Session) -> None:
     found = await _gauge(session)
-    if found is None:
+    if found is None or found[1] > 0:  # nobody shall wait for our sake who uses the target
         return
     where, base = found
     more, _ = await _control(session)
@@ -231,22 +232,32 @@ async def _(session: Session) -> None:
         if seen is None or seen.waiting is None or seen.waiting > 0:
             break
     if seen is not None and seen.waiting:
-        queued = seen.waiting
+        queued = await _settled_queue(session, where)
         flight = await session.start("left", long)
-        await _look_at_queue(session, "during", where, queued + 1)
+        await _look_at_queue(session, "during", where, lambda waiting: waiting > queued)
         await flight.leave()
-        await _look_at_queue(session, "after", where, queued)
+        await _look_at_queue(session, "after", where, lambda waiting: waiting <= queued)
     for holder in holders:
         await holder.leave()
 
 
-async def _look_at_queue(session: Session, step: str, where: Scenario, wanted: float) -> None:
-    """Look at the gauge until so many requests wait."""
+async def _settled_queue(session: Session, where: Scenario) -> float:
+    """How many requests wait once that stands still: gauges are a little late, and so are the last of the holders."""
+    seen: list[float] = []
+    while len(seen) < 10 and (len(seen) < 3 or len(set(seen[-3:])) > 1):
+        await session.sleep(0.15)
+        found = reading(await session.send("filled", where))
+        seen.append(-1.0 if found is None or found.waiting is None else found.waiting)
+    return seen[-1]
+
+
+async def _look_at_queue(session: Session, step: str, where: Scenario, wanted: Callable[[float], bool]) -> None:
+    """Look at the gauge until as many requests wait as are wanted."""
     for pause in (0.0, *PAUSES):
         if pause:
             await session.sleep(pause)
         seen = reading(await session.send(step, where))
-        if seen is not None and seen.waiting == wanted:
+        if seen is not None and seen.waiting is not None and wanted(seen.waiting):
             return
 
 

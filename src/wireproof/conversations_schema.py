@@ -35,7 +35,7 @@ _BAD: dict[str, Any] = {
     "pattern": _object(level={"type": "string", "pattern": "([a-z"}),
     "subschema": {**_object(level={"type": "string"}), "properties": {"level": "low"}},
 }
-# These a server may know or refuse, but they took some servers down.
+# These a server may know or refuse, but they took some servers down (vLLM 0.20.2 dies of `tuple`).
 _ODD: dict[str, Any] = {
     "tuple": _object(pair={"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}),
     "repeats": _object(level={"type": "string", "pattern": "^([a-z]{1,300}){1,300}$"}),
@@ -48,11 +48,15 @@ _CONTROL = Scenario(
 )
 
 
-@conversation("schema-bad", "Schemas that are none, and odd ones, with a plain request after each.", valid=False)
+@conversation("schema-bad", "Schemas that are none, with a plain request after each.", valid=False)
 async def _(session: Session) -> None:
     for name, schema in _BAD.items():
         await session.send(f"bad-{name}", _request(name, "Say hello.", schema, valid=False, max_tokens=12))
         await session.send(f"control-{name}", _CONTROL)
+
+
+@conversation("schema-odd", "Odd schemas, with a plain request after each.", valid=False, risky=True)
+async def _(session: Session) -> None:
     for name, schema in _ODD.items():
         await session.send(f"odd-{name}", _request(name, "Say hello.", schema, valid=False, max_tokens=12))
         await session.send(f"control-{name}", _CONTROL)

@@ -84,6 +84,7 @@ CONCURRENCY = Option("concurrency", "requests at a time (default 4)", "N", 4, in
 SAMPLES = Option("samples", "record each scenario N times", "N", 1, int, 1)
 SLOW = Option("slow", "also record scenarios that wait for tens of seconds", flag=True)
 GENTLE = Option("gentle", "leave out what loads the target: floods, long generations, fuzzing", flag=True)
+RISKY = Option("risky", "also send what has killed a real engine: when nobody else needs the target", flag=True)
 PROFILE = Option(
     "profile", "full (default), or gate: the few requests that judge the most rules", default="full", choices=NAMES
 )
@@ -99,7 +100,7 @@ TIMEOUT = Option(
 # A live run's, in the order in which they are shown.
 RUN = (
     *(MODEL, API_KEY_ENV, HEADER, METRICS, SUITE, LEVEL, RECORD, HTML, JUNIT, ENGINE, LABEL),
-    *(PROFILE, CONCURRENCY, SAMPLES, SLOW, GENTLE, TIMEOUT),
+    *(PROFILE, CONCURRENCY, SAMPLES, SLOW, GENTLE, RISKY, TIMEOUT),
 )
 
 

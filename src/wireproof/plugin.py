@@ -74,6 +74,7 @@ def _options(config: pytest.Config) -> Options:
         samples=get(opts.SAMPLES),
         slow=get(opts.SLOW),
         gentle=get(opts.GENTLE),
+        risky=get(opts.RISKY),
         profile=get(opts.PROFILE),
         limits=Limits.patient(get(opts.TIMEOUT)),
         **{o.name: Path(p) if (p := get(o)) else None for o in (opts.RECORD, opts.HTML, opts.JUNIT)},

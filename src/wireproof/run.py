@@ -44,6 +44,7 @@ class Options:
     samples: int = 1
     slow: bool = False
     gentle: bool = False
+    risky: bool = False
     profile: str = FULL
     limits: Limits = field(default_factory=Limits)
     record: Path | None = None
@@ -133,6 +134,7 @@ class Run:
                 concurrency=options.concurrency,
                 samples=options.samples,
                 gentle=options.gentle,
+                risky=options.risky,
                 only=profiles.scenarios(options.profile),
                 on_exchange=self._keep,
                 on_progress=on_progress,

@@ -39,8 +39,7 @@ class Scenario:
     `health` marks the one request that shows, after those that must be refused, that the server still works.
     `client` names the set-up of a client library that plays it (clients.py).
     `load` marks what costs more than a request or two (floods, long generations, fuzzing): gentle runs leave it out.
-    `risky` marks a request that is right and has killed an engine all the same: it comes last of all, and gentle runs
-    leave it out, too.
+    `risky` marks a request that has killed a real engine: it comes last of all, and only when it was asked for.
     `gauges` marks a look at the target's load: it goes to the engine's own /metrics when that was named (a gateway has
     none), and `gpu` has it tagged with what the GPUs of this machine are doing.
     `table`, `row` and `column` put its outcome into a table of the reports (tables.py).
@@ -213,8 +212,10 @@ def load() -> Mapping[str, Scenario]:
     return out
 
 
-def needed(names: Iterable[str], *, slow: bool = False, gentle: bool = False) -> list[Scenario]:
+def needed(names: Iterable[str], *, slow: bool = False, gentle: bool = False, risky: bool = True) -> list[Scenario]:
     """The scenarios of these names, in a stable order; slow ones only when asked for, no load when gentle.
+
+    `risky` says whether what has killed an engine is among them.
 
     Raises KeyError for a name that does not exist.
     """
@@ -224,5 +225,7 @@ def needed(names: Iterable[str], *, slow: bool = False, gentle: bool = False) ->
     if missing:
         raise KeyError(f"no scenario is called {', '.join(missing)}")
     return [
-        s for s in every.values() if s.name in wanted and (slow or not s.slow) and not (gentle and (s.load or s.risky))
+        s
+        for s in every.values()
+        if s.name in wanted and (slow or not s.slow) and (risky or not s.risky) and not (gentle and s.load)
     ]

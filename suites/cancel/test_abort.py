@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from wireproof.aborts import LIMIT, Aborted, baseline, by_black_box, by_gauge, by_gpu, by_queue, left, readings
-from wireproof.exchange import Exchange
+from wireproof.aborts import (
+    LIMIT,
+    Aborted,
+    baseline,
+    before_first_token,
+    by_black_box,
+    by_gauge,
+    by_gpu,
+    by_queue,
+    had_tokens,
+    left,
+    readings,
+)
 from wireproof.judge import Take
 from wireproof.rules import SHOULD, contract, engine, of, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
@@ -12,11 +23,6 @@ from wireproof.verdict import NotApplicable, inconclusive, require
 def _stopped(found: Aborted) -> None:
     """The abort came, and within the limit."""
     require(found.seconds is not None, f"an abort within {LIMIT:.0f} s", got=found.text, owner=found.owner)
-
-
-def _had_tokens(x: Exchange) -> bool:
-    """Whether a token of the stream had come."""
-    return x.is_event_stream and any(p.carries for p in x.assembled.parts)
 
 
 @rule(
@@ -33,7 +39,7 @@ def test_stream_aborts(take: Take) -> None:
     llama.cpp kept such slots busy up to the end of the context.
     """
     found = by_gauge(take.exchanges)
-    if not _had_tokens(left(take.exchanges)):
+    if not had_tokens(left(take.exchanges)):
         raise inconclusive("no token had come when we left: cancel.before-first-byte.aborts is about that")
     _stopped(found)
 
@@ -97,10 +103,7 @@ def test_before_first_byte_aborts(take: Take) -> None:
     Some servers look for the client only when they have a token to send: a long prompt of an agent that gave up is
     read to its end, and answered.
     """
-    found = by_gauge(take.exchanges)
-    if _had_tokens(left(take.exchanges)):
-        raise inconclusive("a token had come already when we left")
-    _stopped(found)
+    _stopped(before_first_token(take.exchanges))
 
 
 @rule(
@@ -116,7 +119,7 @@ def test_queued_aborts(take: Take) -> None:
     have left, and makes those who are still there give up in their turn.
     """
     found = by_queue(take.exchanges)
-    if _had_tokens(left(take.exchanges)):
+    if had_tokens(left(take.exchanges)):
         raise inconclusive("a token had come: the request did not wait")
     _stopped(found)
 
@@ -149,7 +152,7 @@ def test_structured_aborts(take: Take) -> None:
     the most expensive answers running.
     """
     found = by_gauge(take.exchanges)
-    if not _had_tokens(left(take.exchanges)):
+    if not had_tokens(left(take.exchanges)):
         raise inconclusive("no token had come when we left: cancel.before-first-byte.aborts is about that")
     _stopped(found)
 

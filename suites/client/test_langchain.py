@@ -42,7 +42,13 @@ def test_invoke_and_stream(take: Take) -> None:
 @rule(
     "client.langchain.structured-output",
     MUST,
-    on=_on("every structured output of ChatOpenAI", "structured-schema", "structured-function", "structured-json"),
+    on=_on(
+        "every structured output of ChatOpenAI",
+        "structured-schema",
+        "structured-stream",
+        "structured-function",
+        "structured-json",
+    ),
     book="CLIENT-006",
     source=client("langchain", "ChatOpenAI.with_structured_output"),
 )

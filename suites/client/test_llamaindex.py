@@ -25,10 +25,14 @@ from wireproof.verdict import inconclusive, require
             "stream",
             "stream-async",
             "logprobs",
+            "structured-schema",
             "structured-function",
+            "tools",
             "tools-required",
             "tools-auto",
+            "tools-none",
             "parallel",
+            "round-trip",
             "agent",
         ),
     ),
@@ -48,11 +52,11 @@ def test_calls(take: Take) -> None:
     if step == "agent":
         _agent(take)
         return
-    if step == "structured-function":
+    if step in ("structured-schema", "structured-function"):
         _structured(take)
         return
-    for given, x in answers(take):
-        if step == "tools-required":
+    for number, (given, x) in enumerate(answers(take)):
+        if step in ("tools", "tools-required") or (step == "round-trip" and not number):
             called(x)
         same(given, x)
         if "pieces" in given and not given["choices"][0]["calls"]:
@@ -61,10 +65,11 @@ def test_calls(take: Take) -> None:
 
 def _structured(take: Take) -> None:
     found, x = outcome(take), take.exchanges[-1]
-    if cut(x) or (found.ok and not found.result.get("right")):
-        raise inconclusive("the model was cut, or gave nothing")
+    if cut(x) or read(x)[0].refusal or (found.ok and not found.result.get("right")):
+        raise inconclusive("the model was cut, refused, or gave nothing")
     if not found.ok:
-        called(x)
+        if x.transcript.step == "structured-function":
+            called(x)
         list(answers(take))
 
 

@@ -9,7 +9,7 @@ from wireproof.rules import MUST, EachStep, client, rule
 from wireproof.verdict import inconclusive, require
 
 _CLIENT = "openai-python"
-_BOTH_WAYS = ("logprobs", "tools", "tools-required", "tools-none", "parallel")
+_BOTH_WAYS = ("logprobs", "tools", "tools-required", "tools-auto", "tools-none", "parallel", "agent")
 
 
 def _on(what: str, *tasks: str) -> EachStep:
@@ -72,14 +72,15 @@ def test_stream_helper(take: Take) -> None:
 @rule(
     "client.openai.parse",
     MUST,
-    on=_on("every answer that openai-python parses", "parse", "parse-tool"),
+    on=_on("every answer that openai-python parses", "parse", "parse-tool", "helper-parse"),
     book="CLIENT-004",
-    source=client("openai-python", "chat.completions.parse"),
+    source=client("openai-python", "chat.completions.parse, .stream"),
 )
 def test_parse(take: Take) -> None:
     """openai-python's parse() returns parsed objects, of a response_format and of pydantic_function_tool.
 
-    With strict: true the schema leaves one possible value. An answer that is not of it is a ValidationError.
+    So does the stream helper. With strict: true the schema leaves one possible value. An answer that is not of it is a
+    ValidationError.
     """
     for given, x in answers(take):
         if take.exchanges[0].transcript.step == "parse-tool":

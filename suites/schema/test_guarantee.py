@@ -226,17 +226,25 @@ def test_keys_in_order(x: Exchange) -> None:
         require(wrong is None, f"the keys in the order {wrong and wrong[0]}", got=wrong and ", ".join(wrong[1]))
 
 
-def _has_one_end(schema: Any) -> bool:
-    """Whether each member of an object schema is one of a few texts, so that every answer is short."""
+def _longest(schema: Any) -> int | None:
+    """Characters of the longest answer when each member of an object schema is one of a few texts; else None."""
     properties = get(schema, "properties")
-    closed = isinstance(properties, dict) and get(schema, "additionalProperties") is False
-    return closed and all(
-        isinstance(get(p, "enum"), list) or isinstance(get(p, "const"), str) for p in properties.values()
-    )
+    if not isinstance(properties, dict) or get(schema, "additionalProperties") is not False:
+        return None
+    total = 2
+    for name, part in properties.items():
+        listed, one = get(part, "enum"), get(part, "const")
+        if not isinstance(listed, list) and not isinstance(one, str):
+            return None
+        values = listed if isinstance(listed, list) else [one]
+        total += len(name) + 6 + max((len(str(value)) for value in values), default=0)
+    return total
 
 
 def _ample(text: Text, limit: int | None) -> bool:
-    return _has_one_end(text.form.schema) and (limit is None or limit >= _ROOM)
+    """Whether the answer is short, and the limit far beyond it, even at a token for each character."""
+    longest = _longest(text.form.schema)
+    return longest is not None and (limit is None or limit >= max(_ROOM, 2 * longest))
 
 
 @rule(

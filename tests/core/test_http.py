@@ -230,7 +230,16 @@ def test_body_capture() -> None:
 # -- nothing raises ----------------------------------------------------------------
 
 _TOKENS = [b"HTTP/1.1 200 OK", b"HTTP/1.1 100 C", b"\r\n", b"\n", b"\r", b"Content-Length: 3", b"5", b"0", b"zz", b";"]
-_TOKENS += [b"Transfer-Encoding: chunked", b"Content-Encoding: gzip", b": ", b" ", b"\x1f\x8b\x08", b"\xff", b"abc"]
+_TOKENS += [
+    b"Transfer-Encoding: chunked",
+    b"Content-Encoding: gzip",
+    b"Content-Encoding: br",
+    b": ",
+    b" ",
+    b"\x1f\x8b\x08",
+    b"\xff",
+    b"abc",
+]
 
 
 @settings(max_examples=400, deadline=None)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from wireproof.judge import Recording
+from wireproof.record.live import parse_target
 from wireproof.record.recorder import Recorder
 from wireproof.reference_server import memory
 from wireproof.reference_server.app import App
-from wireproof.scenario import load, needed
+from wireproof.run import Options
+from wireproof.scenario import Scenario, load, needed
+from wireproof.wire.transcript import Read, Transcript
 
 RISKY = "keyword-ref-escaped-name"
 
@@ -33,9 +40,61 @@ def test_what_killed_an_engine_comes_last() -> None:
     assert order.index("plain-greedy") < order.index("parameter-word") < order.index(RISKY)
 
 
-def test_gentle_runs_leave_out_load_and_risk() -> None:
+def test_gentle_runs_leave_out_load() -> None:
     loads = [s.name for s in load().values() if s.load and not s.slow]
-    order, recorded = record([RISKY, "plain-greedy", loads[0]], gentle=True)
+    order, recorded = record(["plain-greedy", loads[0]], gentle=True)
     assert order == ["plain-greedy"]
-    assert all("gentle" in reason for _, reason in recorded.skipped.values())
-    assert {s.name for s in needed([RISKY, "plain-greedy"], gentle=True)} == {"plain-greedy"}
+    assert "gentle" in recorded.skipped[loads[0]][1]
+    assert {s.name for s in needed([loads[0], "plain-greedy"], gentle=True)} == {"plain-greedy"}
+
+
+def test_what_killed_an_engine_is_sent_on_request_only() -> None:
+    """Protects a shared production endpoint from a default run."""
+    order, recorded = record([RISKY, "plain-greedy"], risky=False)
+    assert order == ["plain-greedy"]
+    assert "--risky" in recorded.skipped[RISKY][1]
+    assert not Options(parse_target("http://127.0.0.1/v1")).risky
+
+
+class _Busy(memory.MemorySender):
+    """A server that is busy for some seconds after a bad request, and says so."""
+
+    def __init__(self, statuses: Sequence[int]) -> None:
+        super().__init__(App(memory.config()))
+        self.statuses, self.slept = list(statuses), [0.0]
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await super().sleep(seconds)
+
+    def lane(self) -> Any:
+        lane, sender = super().lane(), self
+
+        class Lane:
+            close = lane.close
+
+            async def send(self, scenario: Scenario, *, reuse: bool) -> Transcript:
+                t = await lane.send(scenario, reuse=reuse)
+                if not scenario.health or not sender.statuses:
+                    return t
+                status = sender.statuses.pop(0)
+                body = b"HTTP/1.1 %d Busy\r\nretry-after: 7\r\ncontent-length: 2\r\n\r\n{}" % status
+                return replace(t, reads=(Read(0.0, body),))
+
+        return Lane()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "waited", "dead"), [([], 0, False), ([429, 503], 14, False), ([429] * 9, 28, True), ([500], 0, True)]
+)
+def test_busy_is_not_dead(statuses: list[int], waited: float, dead: bool) -> None:
+    """Protects a gateway that shuts its engine out for some seconds after our bad requests from being called dead."""
+    sender = _Busy(statuses)
+    recorder = Recorder(sender, concurrency=1)
+    asyncio.run(_nothing(recorder.record(["parameter-word", "health-after-refusals"])))
+    assert sum(sender.slept) == waited
+    assert recorder.died is dead
+
+
+async def _nothing(work: Awaitable[Recording]) -> None:
+    await work  # a result that asyncio.run returns is printed by it, at great length, when it is slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -26,9 +27,24 @@ NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/loca
 if NGINX is None and not os.environ.get("CI"):
     pytest.skip("nginx is not installed", allow_module_level=True)
 
+
+def _brotli() -> Path | None:
+    """nginx's module for br, where this nginx looks for modules; None when it is not installed."""
+    if NGINX is None:
+        return None
+    built = subprocess.run([NGINX, "-V"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r"--modules-path=(\S+)", built)
+    module = Path(found[1] if found else "modules") / "ngx_http_brotli_filter_module.so"
+    return module if module.is_file() else None
+
+
+BROTLI = _brotli()
 INCREMENTAL = "operations.proxy.incremental"
+GZIP, BR = "operations.encoding.gzip-incremental", "operations.encoding.br-incremental"
 RULES = (
     INCREMENTAL,
+    GZIP,
+    BR,
     "sse.flush.incremental",
     "sse.header.no-length-or-encoding",
     "http.body.framed-exactly",
@@ -50,9 +66,11 @@ def _free_port() -> int:
 def nginx(settings: str, upstream: int, prefix: Path) -> Iterator[int]:
     """nginx with one of the settings in fixtures/nginx; gives its port."""
     assert NGINX is not None, "nginx is missing: .ci/run installs it"
+    assert BROTLI or not settings.startswith("brotli"), "nginx's module for br is missing: .ci/run installs it"
     templates, port = folder("fixtures") / "nginx", _free_port()
     conf = (templates / "nginx.conf").read_text(encoding="utf-8")
-    for name, value in (("PREFIX", prefix), ("PORT", port), ("UPSTREAM", upstream)):
+    load = f"load_module {BROTLI};" if settings.startswith("brotli") else ""
+    for name, value in (("MODULES", load), ("PREFIX", prefix), ("PORT", port), ("UPSTREAM", upstream)):
         conf = conf.replace(f"@{name}@", str(value))
     (prefix / "nginx.conf").write_text(conf, encoding="utf-8")
     shutil.copy(templates / f"{settings}.conf", prefix / "location.conf")
@@ -121,8 +139,40 @@ def test_keep_alive_to_the_server(judge: Judge) -> None:
     assert _failed(judge("keepalive", "")) == set()
 
 
-def test_compression_of_a_stream_is_found(judge: Judge) -> None:
-    """nginx compresses for a client that takes gzip: risky, and said so."""
-    found = judge("gzip", "")
-    assert "sse.header.no-length-or-encoding" in _failed(found)
-    assert "http.body.framed-exactly" not in _failed(found)
+WITH_BROTLI = pytest.mark.skipif(
+    BROTLI is None and not os.environ.get("CI"), reason="nginx's module for br is not installed"
+)
+ENCODED = "sse.header.no-length-or-encoding"
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        ("gzip", GZIP),
+        ("gzip_off", GZIP),
+        pytest.param("brotli", BR, marks=WITH_BROTLI),
+        pytest.param("brotli_off", BR, marks=WITH_BROTLI),
+    ],
+)
+def test_compression_by_a_proxy_that_does_not_buffer(judge: Judge, settings: str, rule: str) -> None:
+    """Asked not to buffer, or told so: nginx flushes after each event. Risky, and said so, but nothing is late."""
+    found = judge(settings, "")
+    assert _failed(found) == {ENCODED}
+    assert found[rule] is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("settings", "worse", "same"),
+    [("gzip", GZIP, BR), pytest.param("brotli", BR, GZIP, marks=WITH_BROTLI)],
+)
+def test_compression_by_a_proxy_that_buffers(judge: Judge, settings: str, worse: str, same: str) -> None:
+    """Blocks of 4 KB become one at the end for those who accept the coding; for the others they stay what they are."""
+    found = judge(settings, "sse.proxy-may-buffer")
+    assert {worse, INCREMENTAL, ENCODED} <= _failed(found)
+    assert found[same] is Status.NOT_APPLICABLE
+    assert found["http.body.framed-exactly"] is Status.PASS
+
+
+def test_buffering_without_compression_is_not_blamed_on_it(judge: Judge) -> None:
+    found = judge("deaf", "")
+    assert {found[GZIP], found[BR]} == {Status.NOT_APPLICABLE}

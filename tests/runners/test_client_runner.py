@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from wireproof import clients, rules, scenario
-from wireproof.judge import Judge
+from wireproof import client_outcomes, clients, rules, scenario
+from wireproof.judge import UNSENT, Judge, recording
 from wireproof.record.live import Limits, parse_target
 from wireproof.record.proxy import Tap
 from wireproof.record.recorder import Recorder, Unavailable
@@ -68,9 +69,28 @@ def test_a_driver_that_dies_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert _kinds(found) == ["DriverCrash", "DriverCrash"] and "it cannot go on" in str(found[0]["error"])
 
 
-def test_a_driver_that_talks_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = _done(_driver(tmp_path, monkeypatch, HELLO + "    print('nonsense', flush=True)\n"))
-    assert _kinds(found) == ["DriverHang", "DriverHang"]
+NONSENSE = {
+    "a line": "print('nonsense', flush=True)",
+    "another job": """print('{"task": "stream", "ok": true}', flush=True)""",
+    "deep": "print('[' * 1_000_000, flush=True)",
+    "long": "print('9' * 10_000_000, flush=True)",
+    "no line": "[sys.stdout.write('x' * 4096) for _ in iter(int, 1)]",  # it never ends
+    "bytes": "sys.stdout.buffer.write(bytes(range(128, 256)) + b'\\n'); sys.stdout.flush()",
+}
+
+
+@pytest.mark.parametrize("line", NONSENSE.values(), ids=NONSENSE)
+def test_a_driver_that_talks_nonsense(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _done(_driver(tmp_path, monkeypatch, HELLO + f"    {line}\n"), seconds=30.0)
+    assert _kinds(found) == ["DriverNonsense", "DriverNonsense"]
+
+
+def test_what_a_driver_complains_about_is_not_kept_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = "    [print('it hurts', n, file=sys.stderr) for n in range(200_000)]\n    sys.exit('no more')\n"
+    driver = _driver(tmp_path, monkeypatch, HELLO + noise)
+    found = _done(driver, seconds=30.0)
+    assert _kinds(found) == ["DriverCrash", "DriverCrash"] and "no more" in str(found[0]["error"])
+    assert len(driver._said) <= 2000
 
 
 @pytest.mark.parametrize("script", ["raise SystemExit('no such library')", "print('[]')", "print('{}')"])
@@ -97,6 +117,46 @@ def test_an_outcome_travels_with_its_bytes(tmp_path: Path, monkeypatch: pytest.M
     assert found.tags["client"] == "fake" and found.tags["versions"] == "fake 1"
 
 
+def test_an_outcome_of_an_odd_form_is_no_error_of_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    say = '    print(json.dumps({"task": "plain", "ok": 1, "error": ["x"], "result": "y"}), flush=True)\n'
+    [(_, found)] = _performed(_driver(tmp_path, monkeypatch, HELLO + ASK + say))
+    made = client_outcomes.outcome(recording([replace(found, id="t1")]).takes[0])
+    assert (made.ok, made.error, made.result) == (False, {}, {})
+
+
+@pytest.mark.parametrize("script", [HELLO + "    time.sleep(60)\n", HELLO + ASK + SAY])
+def test_most_tasks_of_a_hanging_client_or_target_are_not_waited_for(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that hangs, and one whose target accepts everything and never says a word."""
+    monkeypatch.setattr(play, "_PATIENCE", 0.5)
+    driver = _driver(tmp_path, monkeypatch, script.replace('"plain"', 'job["task"]'))
+    asked: list[str] = []
+
+    async def do(job: dict[str, str], seconds: float) -> dict[str, object]:
+        asked.append(job["task"])
+        return await Driver.do(driver, job, seconds)
+
+    monkeypatch.setattr(driver, "do", do)
+
+    async def go() -> list[tuple[str, Transcript]]:
+        silent = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1"
+        async with silent, Tap(parse_target(url), Limits(1.0, 0.2, 1.0)) as tap:
+            try:
+                return await perform(driver, tap, list(clients.TASKS)[:6], "tiny-reference")
+            finally:
+                await driver.stop()
+
+    try:
+        found = asyncio.run(go())
+    except DriverError as error:  # the client that hangs has sent nothing at all
+        assert "sent nothing" in str(error)
+    else:
+        assert "3 tasks in a row" in json.loads(found[0][1].tags[UNSENT])[list(clients.TASKS)[5]]
+    assert asked == list(clients.TASKS)[:3]
+
+
 def test_a_client_that_sends_nothing_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DriverError, match="sent nothing"):
         _performed(_driver(tmp_path, monkeypatch, HELLO + SAY))
@@ -111,6 +171,25 @@ def test_an_environment_that_cannot_be_made_has_a_reason(tmp_path: Path, monkeyp
     with pytest.raises(environments.NotInstalled, match=r"fake cannot be installed .*no-such-package-of-wireproof"):
         asyncio.run(environments.provide(SETUP, tmp_path))
     assert not environments.installed(SETUP, tmp_path)
+
+
+def test_a_broken_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    wheel = tmp_path / "torn-1-py3-none-any.whl"
+    wheel.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(environments.NotInstalled, match=r"fake cannot be installed .*torn.*the logs are in"):
+        asyncio.run(environments.provide(replace(SETUP, packages=(str(wheel),)), tmp_path / "home"))
+    assert not (tmp_path / "home" / "fake" / "venv").exists()
+
+
+def test_an_installation_that_hangs_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(environments, "_install", hang)
+    with pytest.raises(environments.NotInstalled, match="within 0 s"):
+        asyncio.run(environments.provide(SETUP, tmp_path, seconds=0.2))
 
 
 def test_an_environment_is_made_anew_when_its_packages_change(tmp_path: Path) -> None:
@@ -172,6 +251,25 @@ def test_without_a_client_its_rules_say_why(player_of: play.Clients | None, stat
     [verdict] = {(v.status, v.reason) for v in Judge(recorded).judge(rules.load()["client.langchain.tools"])}
     assert verdict == (status, "no network" if player_of else clients.WHEN_ASKED)
     assert [t.scenario for t in recorded.takes] == ["plain-greedy"]
+
+
+def test_a_library_that_cannot_be_imported_is_unsupported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def provide(*_: object) -> Path:
+        return Path(sys.executable)
+
+    _driver(tmp_path, monkeypatch, "import no_such_library_of_wireproof\n")
+    monkeypatch.setattr(clients, "load", lambda: {"fake": SETUP})
+    monkeypatch.setattr(environments, "provide", provide)
+    monkeypatch.setattr(environments, "installed", lambda *_: True)
+    found = play.Clients(parse_target("http://127.0.0.1:9/v1"), "m", Limits(), tmp_path)
+
+    async def go() -> None:
+        async with found:
+            await found.play(scenario.Scenario(name="client-fake", what="", client="fake"))
+
+    with pytest.raises(Unavailable, match=r"No module named 'no_such_library_of_wireproof'; remove .*fake") as told:
+        asyncio.run(go())
+    assert told.value.status is Status.UNSUPPORTED
 
 
 def test_the_suite_has_two_names() -> None:

@@ -169,7 +169,7 @@ class Installs:
             python = Path(command[-1]) / "bin" / "python"
             python.parent.mkdir(parents=True)
             python.touch()
-        if "make_tiny_model.py" in command[1]:
+        if command[1].endswith(("make_tiny_model.py", "convert.py")):
             Path(command[-1]).mkdir(parents=True)
         return 0
 
@@ -214,6 +214,62 @@ def test_a_model_is_made_once_by_who_can(tmp_path: Path, installs: Installs) -> 
     assert len(installs.commands) == count
 
 
+CONVERTS = f"""
+[maker]
+python = "{PYTHON}"
+install = [["torch"]]
+
+[[engine]]
+name = "c"
+python = "{PYTHON}"
+install = [["gguf"]]
+program = "my-server"
+makes_models = false
+models = ["copy"]
+convert = ["{{python}}", "{{here}}/scripts/convert.py", "{{source}}", "{{model}}"]
+start = ["{{program}}", "{{model}}", "{{port}}"]
+ready = "/health"
+"""
+
+
+def test_a_model_is_converted_once(tmp_path: Path, installs: Installs) -> None:
+    script = tmp_path / "scripts" / "convert.py"
+    script.parent.mkdir()
+    script.touch()
+    (tmp_path / "engines.toml").write_text(CONVERTS, encoding="utf-8")
+    catalogue = load(tmp_path / "engines.toml")
+    home, engine = Home(tmp_path / "home", lambda text: None), catalogue.engines["c"]
+    made = home.model(engine, "copy", catalogue)
+    python, asked, source, target = installs.commands[-1]
+    assert python == str(home.python("c", engine.environment)) and asked == str(script)
+    assert made.name.startswith(Path(source).name + "-c-") and target == f"{made}.partial"
+    count = len(installs.commands)
+    assert home.model(engine, "copy", catalogue) == made
+    assert len(installs.commands) == count
+    script.write_text("# another\n")
+    assert home.model(engine, "copy", catalogue) != made
+
+
+def test_a_program_that_we_do_not_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "engines.toml").write_text(CONVERTS, encoding="utf-8")
+    engine = load(tmp_path / "engines.toml").engines["c"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("MY_SERVER", raising=False)
+    with pytest.raises(
+        EngineError, match=r"^c: there is no my-server on PATH: build or install it, .* into MY_SERVER$"
+    ):
+        provision.find_program(engine)
+    program = tmp_path / "my-server"
+    program.write_text("#!/bin/sh\n")
+    monkeypatch.setenv("MY_SERVER", str(program))
+    with pytest.raises(EngineError, match=r"^c: MY_SERVER names .*/my-server, which cannot be run: build"):
+        provision.find_program(engine)
+    program.chmod(0o755)
+    assert provision.find_program(engine) == program
+    monkeypatch.delenv("MY_SERVER")
+    assert provision.find_program(engine) == program
+
+
 def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EngineError, match="choose another folder with --home"):
@@ -244,7 +300,8 @@ def test_the_environment_of_an_engine(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     engine = load().engines["sglang-0.5.23"]
     home = Home(tmp_path, lambda text: None)
-    found = provision.environment_of(engine, home, python=tmp_path / "bin" / "python", model=None, port=1)
+    places = provision.template_values(engine, home, python=tmp_path / "bin" / "python", model=None, port=1)
+    found = provision.environment_of(engine, home, places)
     assert "PYTHONHOME" not in found
     assert (Path(found["PYTHONPATH"]) / "sitecustomize.py").is_file()
     assert found["PATH"].split(os.pathsep)[0] == str(tmp_path / "bin")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wireproof.runners.recipes import HERE, Catalogue, EngineError, fill, load
+from wireproof.runners.recipes import HERE, Catalogue, EngineError, Pick, fill, load
 
 GOOD = """
 [maker]
@@ -45,7 +45,7 @@ def test_the_engines_of_the_project() -> None:
     for engine in catalogue.engines.values():
         files = [word for step in engine.environment.install for word in step if "{here}" in word]
         assert all(Path(fill(word, here=str(HERE))).is_file() for word in files), engine.id
-        assert set(engine.models) == {"copy", "random"}
+        assert set(engine.models) == (set() if engine.behind or engine.fault_path else {"copy", "random"})
         assert not engine.label or engine.label == f"{engine.name}=={engine.version}"
     digests = {e.environment.digest() for e in catalogue.engines.values()}
     assert len(digests) == len(catalogue.engines)
@@ -60,8 +60,8 @@ def test_an_engine_like_another(tmp_path: Path) -> None:
 
 def test_picking(tmp_path: Path) -> None:
     catalogue = read(tmp_path, GOOD)
-    assert catalogue.pick("a-1.0")[1] == "copy"
-    assert catalogue.pick("a-2.0:random") == (catalogue.engines["a-2.0"], "random")
+    assert catalogue.pick("a-1.0").variant == "copy"
+    assert catalogue.pick("a-2.0:random") == Pick(catalogue.engines["a-2.0"], "random")
     for name, said in (
         ("b", "no engine is called 'b'; there are a-1.0, a-2.0"),
         ("a-1.0:big", "a-1.0 has no variant 'big': choose one of copy, random"),
@@ -90,6 +90,7 @@ def test_templates() -> None:
         ('"{port}"', '"8000"', "start: the command must be told its {port}"),
         ('"{port}"', '"{port}", "{prt}"', "start: {prt} cannot be filled in"),
         ('"{home}/a"', "1", "env: [1] is not a list of texts"),
+        ('ready = "/health"', 'ready = "/health"\nmetrics = "/x"', "metrics: '/x' ends neither in /metrics nor"),
         ('"/health"', '"health"', "ready: 'health' is not a path"),
         ('"copy", ', '"big", ', "models: 'big' is none of copy, random"),
         ('[["a==1.0"]]', '["a==1.0"]', "install: 'a==1.0' is not a list of texts"),

@@ -9,7 +9,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from tasks import BOTH, CALL, ENOUGH, LEAD, OTHER, SHORT, USER, Lead, Odd
+from tasks import BOTH, CALL, ENOUGH, LEAD, OTHER, SHORT, USER, Lead, Odd, cancelled
 
 
 @tool
@@ -108,6 +108,18 @@ def structured(job, method):
     return {"answers": [answer(r["raw"])], "parsed": parsed, "right": isinstance(parsed, Lead), "problem": told}
 
 
+def structured_stream(job):
+    """Its stream gives the raw chunks, then the object, then the error if there is one, each by itself."""
+    llm = model(job, max_tokens=ENOUGH).with_structured_output(Lead, method="json_schema", include_raw=True)
+    raw, parsed, told = [], None, None
+    for part in llm.stream(OTHER):
+        raw += [part["raw"]] if part.get("raw") is not None else []
+        parsed = part.get("parsed") or parsed
+        error = part.get("parsing_error")
+        told = f"{type(error).__name__}: {error}"[:400] if error else told
+    return {"answers": [total(raw)], "parsed": parsed, "right": isinstance(parsed, Lead), "problem": told}
+
+
 def round_trip(job):
     history = [HumanMessage(CALL)]
     first = bound(job, "get_lead").invoke(history)
@@ -131,6 +143,14 @@ def error_value(job):
     return {"answers": [answer(model(job, max_tokens=SHORT, model_kwargs={"tool_choice": 17}).invoke(USER))]}
 
 
+def error_stream(job):
+    return {"answers": [total(model(job, max_tokens=SHORT, model_kwargs={"tool_choice": 17}).stream(USER))]}
+
+
+def error_key(job):
+    return {"answers": [answer(model(job, api_key="wireproof-wrong-key").invoke(USER))]}
+
+
 def error_model(job):
     return {"answers": [answer(model(job, model="wireproof-no-such-model").invoke(USER))]}
 
@@ -149,6 +169,20 @@ def leave(job):
     return {"left": seen, "after": answer(model(job).invoke(USER))}
 
 
+def leave_async(job):
+    llm = model(job, max_tokens=400)
+
+    async def begin():
+        return llm.astream("Count from 1 to 200.")
+
+    async def go():
+        seen = [await cancelled(begin) for _ in range(job.get("times", 2))]
+        return seen, answer(await model(job).ainvoke(USER))
+
+    seen, after = asyncio.run(go())
+    return {"left": seen, "after": after}
+
+
 TASKS = {
     "plain": plain,
     "plain-async": plain_async,
@@ -156,6 +190,7 @@ TASKS = {
     "stream-async": stream_async,
     "logprobs": logprobs,
     "structured-schema": lambda job: structured(job, "json_schema"),
+    "structured-stream": structured_stream,
     "structured-function": lambda job: structured(job, "function_calling"),
     "structured-json": lambda job: structured(job, "json_mode"),
     "tools": lambda job: both_ways(bound(job, "get_lead"), CALL),
@@ -167,7 +202,10 @@ TASKS = {
     "agent": agent,
     "error-value": error_value,
     "error-model": error_model,
+    "error-key": error_key,
+    "error-stream": error_stream,
     "leave": leave,
+    "leave-async": leave_async,
 }
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
-from tasks import BOTH, CALL, ENOUGH, LEAD, SHORT, USER, Lead, Odd
+from tasks import BOTH, CALL, ENOUGH, LEAD, OTHER, ROUNDS, SHORT, USER, Lead, Odd, cancelled
 
 
 def get_lead(lead_id: Literal["L-42"]) -> str:
@@ -64,15 +64,14 @@ def counts(usage):
     return {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens, "total": usage.total_tokens}
 
 
-def last_of(llm, responses, usage=True):
+def last_of(llm, responses):
     """The last response of a stream has the whole message; the pieces must add up to it."""
     text, last = "", None
     for last in responses:
         text += last.delta or ""
     found = answer(llm, last)
     found["pieces"] = text
-    if usage:
-        found["usage"] = counts(last.raw.usage)
+    found["usage"] = counts(last.raw.usage)
     return found
 
 
@@ -108,10 +107,11 @@ def logprobs(job):
 
 def called(job, text, **more):
     """By default LlamaIndex keeps the first of several calls: that is its own doing, so all are asked for."""
-    llm = model(job, max_tokens=ENOUGH)
+    limit = SHORT if more.get("tool_choice") == "none" else ENOUGH
+    llm, streaming = (model(job, max_tokens=limit, additional_kwargs=m) for m in ({}, USAGE))
     settings = {"user_msg": text, "allow_parallel_tool_calls": True, **more}
     first = plainly(llm, llm.chat_with_tools(TOOLS, **settings))
-    return {"answers": [first, last_of(llm, llm.stream_chat_with_tools(TOOLS, **settings), usage=False)]}
+    return {"answers": [first, last_of(streaming, streaming.stream_chat_with_tools(TOOLS, **settings))]}
 
 
 def structured(job):
@@ -119,10 +119,31 @@ def structured(job):
     return {"parsed": r.raw, "right": isinstance(r.raw, Lead)}
 
 
+def structured_schema(job):
+    """OpenAILike asks for a schema only when told to. It parses by itself, and hands out the object alone."""
+    llm = model(job, max_tokens=ENOUGH, should_use_structured_outputs=True)
+    r = llm.as_structured_llm(Lead).chat(said(OTHER))
+    return {"parsed": r.raw, "right": isinstance(r.raw, Lead)}
+
+
+def round_trip(job):
+    llm = model(job, max_tokens=ENOUGH)
+    settings = {"allow_parallel_tool_calls": True, "tool_choice": "get_lead"}
+    history = said(CALL)
+    first = llm.chat_with_tools(TOOLS, chat_history=list(history), **settings)
+    history.append(first.message)
+    for t in llm.get_tool_calls_from_response(first, error_on_no_tool_call=False):
+        done = str(get_lead(**t.tool_kwargs))
+        history.append(ChatMessage(role="tool", content=done, additional_kwargs={"tool_call_id": t.tool_id}))
+    brief = model(job)
+    last = brief.chat_with_tools(TOOLS, chat_history=history, **{**settings, "tool_choice": "none"})
+    return {"answers": [plainly(llm, first), plainly(brief, last)]}
+
+
 def agent(job):
     async def go(streaming):
         llm = model(job, max_tokens=ENOUGH)
-        out = await FunctionAgent(tools=TOOLS, llm=llm, streaming=streaming).run(CALL, max_iterations=4)
+        out = await FunctionAgent(tools=TOOLS, llm=llm, streaming=streaming).run(CALL, max_iterations=ROUNDS)
         return {"text": str(out), "calls": [t.tool_name for t in out.tool_calls]}
 
     return {"agents": [asyncio.run(go(streaming)) for streaming in (False, True)]}
@@ -130,6 +151,16 @@ def agent(job):
 
 def error_value(job):
     llm = model(job, additional_kwargs={"tool_choice": 17})
+    return {"answers": [plainly(llm, llm.chat(said(USER)))]}
+
+
+def error_stream(job):
+    llm = model(job, additional_kwargs={"tool_choice": 17})
+    return {"answers": [last_of(llm, llm.stream_chat(said(USER)))]}
+
+
+def error_key(job):
+    llm = model(job, api_key="wireproof-wrong-key")
     return {"answers": [plainly(llm, llm.chat(said(USER)))]}
 
 
@@ -142,29 +173,11 @@ def leave(job):
     """Only a cancelled task makes LlamaIndex close its connection: break and close() leave the stream running."""
     llm = model(job, max_tokens=400)
 
-    async def once():
-        two, count = asyncio.Event(), 0
-
-        async def read():
-            nonlocal count
-            async for _ in await llm.astream_chat(said("Count from 1 to 200.")):
-                count += 1
-                if count >= 2:
-                    two.set()
-                    await asyncio.sleep(0)
-
-        reading = asyncio.ensure_future(read())
-        waiting = asyncio.ensure_future(two.wait())
-        await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if reading.done():
-            reading.result()
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-        return count
+    async def begin():
+        return await llm.astream_chat(said("Count from 1 to 200."))
 
     async def go():
-        return [await once() for _ in range(job.get("times", 2))]
+        return [await cancelled(begin) for _ in range(job.get("times", 2))]
 
     seen = asyncio.run(go())
     llm = model(job)
@@ -177,14 +190,20 @@ TASKS = {
     "stream": stream,
     "stream-async": stream_async,
     "logprobs": logprobs,
+    "structured-schema": structured_schema,
     "structured-function": structured,
+    "tools": lambda job: called(job, CALL, tool_choice="get_lead"),
     "tools-required": lambda job: called(job, CALL, tool_required=True),
     "tools-auto": lambda job: called(job, CALL),
+    "tools-none": lambda job: called(job, CALL, tool_choice="none"),
     "parallel": lambda job: called(job, BOTH, tool_required=True),
+    "round-trip": round_trip,
     "agent": agent,
     "error-value": error_value,
     "error-model": error_model,
-    "leave": leave,
+    "error-key": error_key,
+    "error-stream": error_stream,
+    "leave-async": leave,
 }
 
 if __name__ == "__main__":

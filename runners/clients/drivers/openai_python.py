@@ -6,7 +6,23 @@ import contextlib
 
 import openai
 import tasks
-from tasks import BOTH, CALL, ENOUGH, OTHER, SHORT, STREAMS, TOOLS, USER, WORDS, GetLead, Lead, Odd, user
+from tasks import (
+    BOTH,
+    CALL,
+    ENOUGH,
+    OTHER,
+    ROUNDS,
+    SHORT,
+    STREAMS,
+    TOOLS,
+    USER,
+    WORDS,
+    GetLead,
+    Lead,
+    Odd,
+    cancelled,
+    user,
+)
 
 NAMED = {"type": "function", "function": {"name": "get_lead"}}
 USAGE = {"include_usage": True}
@@ -142,14 +158,22 @@ def helped(job, **more):
         try:
             for _ in s:
                 pass
-            return {"answers": [answer(s.get_final_completion())]}
+            r = s.get_final_completion()
+            return {"answers": [answer(r)], "parsed": getattr(r.choices[0].message, "parsed", None)}
         except openai.LengthFinishReasonError:  # it does not read on: what there is by then can be looked at
             found = answer(s.current_completion_snapshot)
-            return {"answers": [{k: v for k, v in found.items() if k != "usage"}]}
+            return {"answers": [{k: v for k, v in found.items() if k != "usage"}], "parsed": None}
 
 
 def helper(job):
     return helped(job, **asked(job, max_tokens=ENOUGH))
+
+
+def helper_parse(job):
+    """A stream that the helper parses as well: the last thing that it gives is an object."""
+    found = helped(job, **asked(job, OTHER, response_format=Lead, max_tokens=ENOUGH))
+    parsed = found["parsed"]
+    return {**found, "parsed": parsed, "right": isinstance(parsed, Lead)}
 
 
 def helper_tools(job):
@@ -199,6 +223,10 @@ def tools_required(job):
     return both_ways(job, **forced(job, tool_choice="required"))
 
 
+def tools_auto(job):
+    return both_ways(job, **forced(job, tool_choice="auto"))
+
+
 def tools_none(job):
     return both_ways(job, **forced(job, tool_choice="none", max_tokens=SHORT))
 
@@ -216,6 +244,29 @@ def round_trip(job):
         history = [*user(CALL), message, *results]
         more = {**forced(job), "messages": history, "tool_choice": "none", "max_tokens": SHORT}
         return {"answers": [answer(first), answer(c.chat.completions.create(**more))]}
+
+
+def agent(job):
+    """The library has no loop of its own: this one is from OpenAI's guide to function calling, plain and streamed."""
+    answers = []
+    with client(job) as c:
+        for streaming in (False, True):
+            history = user(CALL)
+            for _ in range(ROUNDS):
+                more = {**forced(job, tool_choice="auto"), "messages": history}
+                found = streamed(c, **more) if streaming else answer(c.chat.completions.create(**more))
+                answers.append(found)
+                calls = found["choices"][0]["calls"]
+                if not calls:
+                    break
+                named = [{"type": "function", "id": t["id"], "function": without(t, "id")} for t in calls]
+                history.append({"role": "assistant", "content": None, "tool_calls": named})
+                history += [{"role": "tool", "tool_call_id": t["id"], "content": "Ada, score 7"} for t in calls]
+    return {"answers": answers}
+
+
+def without(members, *names):
+    return {k: v for k, v in members.items() if k not in names}
 
 
 def error_value(job):
@@ -253,6 +304,26 @@ def leave(job):
         return {"left": seen, "after": answer(c.chat.completions.create(**asked(job)))}
 
 
+def leave_async(job):
+    """A task that is cancelled while it reads: so a web server leaves when its own user has left."""
+
+    async def go():
+        seen = []
+        async with openai.AsyncOpenAI(**settings(job)) as c:
+
+            async def begin():
+                return await c.chat.completions.create(
+                    stream=True, **asked(job, "Count from 1 to 200.", max_tokens=400)
+                )
+
+            for _ in range(job.get("times", 2)):
+                seen.append(await cancelled(begin))
+            return seen, answer(await c.chat.completions.create(**asked(job)))
+
+    seen, after = asyncio.run(go())
+    return {"left": seen, "after": after}
+
+
 def unmixed(job):
     async def one(c, number, word):
         schema = {
@@ -283,6 +354,7 @@ TASKS = {
     "stream": stream,
     "stream-async": stream_async,
     "helper": helper,
+    "helper-parse": helper_parse,
     "helper-tools": helper_tools,
     "helper-logprobs": helper_logprobs,
     "helper-choices": helper_choices,
@@ -291,14 +363,17 @@ TASKS = {
     "parse-tool": parse_tool,
     "tools": tools,
     "tools-required": tools_required,
+    "tools-auto": tools_auto,
     "tools-none": tools_none,
     "parallel": parallel,
     "round-trip": round_trip,
+    "agent": agent,
     "error-value": error_value,
     "error-model": error_model,
     "error-key": error_key,
     "error-stream": error_stream,
     "leave": leave,
+    "leave-async": leave_async,
     "unmixed": unmixed,
 }
 

@@ -5,6 +5,7 @@ A driver runs inside a client's environment and knows nothing of wireproof. It r
 input and writes one outcome for each, both JSON. It reports what its library gave to its user, and judges nothing.
 """
 
+import asyncio
 import importlib.metadata
 import json
 import os
@@ -25,6 +26,7 @@ LEAD = "Give the lead as JSON with the name Ada and the value 7."
 OTHER = "Give the lead as JSON with the name Grace and the value 9."
 # Long enough for what is forced, short for what is not (tokens).
 SHORT, ENOUGH = 24, 200
+ROUNDS = 4  # so often an agent may ask: a model that goes on calling ends as well
 WORDS = [f"quartz-{n:02}-{(n + 3) * 7919 % 9973:04}" for n in range(24)]
 STREAMS = 16  # so many of the words are asked for as streams, the others (the first ones) plainly
 
@@ -68,6 +70,31 @@ TOOLS = [
 def user(text):
     """A conversation of one message."""
     return [{"role": "user", "content": text}]
+
+
+async def cancelled(begin):
+    """Read a stream in a task of its own, and cancel that after two chunks; how many were read.
+
+    `begin()` is awaited for something to iterate over.
+    """
+    two, count = asyncio.Event(), 0
+
+    async def read():
+        nonlocal count
+        async for _ in await begin():
+            count += 1
+            if count >= 2:
+                two.set()
+                await asyncio.sleep(0)
+
+    reading, waiting = asyncio.ensure_future(read()), asyncio.ensure_future(two.wait())
+    await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if reading.done():
+        reading.result()  # it ended before it could be left: of itself, or with an error, which is raised here
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    return count
 
 
 def plain(value):

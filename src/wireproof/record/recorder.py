@@ -22,6 +22,9 @@ from ..wire.transcript import Ending, Transcript
 SILENT_LIMIT = 4
 # So many answers that had to be cut off end it too: enough is seen, and each costs a whole timeout.
 STUCK_LIMIT = 8
+# How often, and for how long at most each time (seconds), we wait for a target that is busy after a bad request.
+BUSY_TRIES, MOST_BUSY = 4, 20.0
+_BUSY = frozenset({429, 503})
 _CUT = frozenset({Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT, Ending.BYTE_LIMIT})
 
 
@@ -126,6 +129,7 @@ class Recorder:
     concurrency: int = 4
     samples: int = 1
     gentle: bool = False
+    risky: bool = True
     only: frozenset[str] | None = None  # a profile's scenarios
     byte_budget: int = 64 * 1024 * 1024
     on_exchange: Callable[[Exchange], None] | None = None
@@ -147,7 +151,8 @@ class Recorder:
 
         Returns the recording; scenarios that were left out are in its `skipped` with the reason.
         """
-        plan = [s for s in needed(names, slow=slow, gentle=self.gentle) if self.only is None or s.name in self.only]
+        plan = needed(names, slow=slow, gentle=self.gentle, risky=self.risky)
+        plan = [s for s in plan if self.only is None or s.name in self.only]
         skipped = self._left_out(set(names) - {s.name for s in plan}, slow=slow)
         if self.clients is None:
             skipped |= {s.name: (Status.NOT_APPLICABLE, WHEN_ASKED) for s in plan if s.client}
@@ -203,14 +208,24 @@ class Recorder:
             reason = "the profile leaves it out"
             if scenario.slow and not slow:
                 reason = "slow scenarios are left out by default: add --slow"
-            elif (scenario.load or scenario.risky) and self.gentle:
+            elif scenario.risky and not self.risky:
+                reason = "it has killed a real engine, and is left out by default: add --risky when the target is yours"
+            elif scenario.load and self.gentle:
                 reason = "a gentle run leaves out what loads the target"
             out[scenario.name] = (Status.NOT_APPLICABLE, reason)
         return out
 
     async def _check_health(self, health: Scenario, number: int, *, after: Scenario) -> Take:
-        """A plain request after one that had to be refused; ends the recording when the server is gone."""
+        """A plain request after one that had to be refused; ends the recording when the server is gone.
+
+        One that is busy is asked again: gateways shut an engine out for some seconds after errors of ours.
+        """
         take = await self._take(health, number, step=after.name)
+        for _ in range(BUSY_TRIES):
+            if take.exchanges[0].status not in _BUSY or self.stopped:
+                break
+            await self.sender.sleep(_retry_after(take.exchanges[0]))
+            take = await self._take(health, number, step=after.name)
         x = take.exchanges[0]
         if not x.ok and not self.stopped:
             self.died = True  # a rule of its own says so
@@ -267,6 +282,12 @@ class Recorder:
             self.stopped = f"the target sent more than {self.byte_budget} bytes in this run"
         elif self._stuck >= STUCK_LIMIT:
             self.stopped = f"{self._stuck} answers had no end ({detail})"
+
+
+def _retry_after(x: Exchange) -> float:
+    """How long a busy server asks us to wait (seconds), within bounds."""
+    said = (x.answered.header("retry-after") or "").strip()
+    return min(max(float(said), 1.0), MOST_BUSY) if said.isdecimal() and len(said) < 6 else 6.0
 
 
 def _suspicious(take: Take) -> bool:

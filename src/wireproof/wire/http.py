@@ -6,19 +6,15 @@ notes what was wrong (`Framing.problem`), so that the rules can say which byte b
 
 from __future__ import annotations
 
-import contextlib
 import re
-import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from .coding import decode_content
 from .transcript import Capture, Ending, Transcript
-
-# What we are ready to inflate from a compressed body (bytes): a bomb is cut there.
-INFLATE_LIMIT = 16 * 1024 * 1024
 
 _STATUS_LINE = re.compile(rb"HTTP/(\d(?:\.\d)?) (\d{3})(?: ([^\r\n]*))?\r?\n")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r?\n")
@@ -217,65 +213,13 @@ def _frame(t: Transcript, raw: bytes, start: int, response_headers: tuple[tuple[
     return _Body(whole, Framing(FramingKind.CLOSE, over, problem))
 
 
-def _decode_content(
-    pieces: list[tuple[bytes, float]], coding: str, *, on_wire: bool = False, whole: bool = False
-) -> tuple[bytes, tuple[tuple[int, float], ...], str]:
-    """Undo Content-Encoding piece by piece, so that times stay with their bytes."""
-    if coding in ("", "identity"):
-        arrivals, total, plain = [], 0, []
-        for data, at in pieces:
-            total += len(data)
-            arrivals.append((total, at))
-            plain.append(data)
-        return b"".join(plain), tuple(arrivals), ""
-    if coding not in ("gzip", "x-gzip", "deflate"):
-        content, arrivals_t, _ = _decode_content(pieces, "")
-        return content, arrivals_t, f"Content-Encoding {coding!r} cannot be decoded here"
-    inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    out: list[bytes] = []
-    arrived: list[tuple[int, float]] = []
-    total, problem = 0, ""
-    for data, at in pieces:
-        before = inflater.copy()
-        try:
-            got = inflater.decompress(data, INFLATE_LIMIT - total + 1)
-        except zlib.error as error:
-            got, problem = _until_broken(before, data, INFLATE_LIMIT - total + 1), str(error)
-        total += len(got)
-        out.append(got)
-        arrived.append((total, at))
-        if total > INFLATE_LIMIT:
-            return b"".join(out)[:INFLATE_LIMIT], tuple(arrived), "the body inflates past the limit"
-        if problem:
-            break
-    if problem and not total:  # on the wire that is wrong, else a tool had undone the coding before it recorded
-        content, arrivals_t, _ = _decode_content(pieces, "")
-        return content, arrivals_t, f"the body is not {coding}: {problem}" if on_wire else ""
-    if problem:
-        problem = f"the compressed body is broken: {problem}"
-    elif whole and not inflater.eof:
-        problem = "the compressed body is cut off"
-    return b"".join(out), tuple(arrived), problem
-
-
-def _until_broken(inflater: zlib._Decompress, data: bytes, limit: int) -> bytes:
-    """What comes out before the byte that breaks a compressed body: zlib drops it when it raises."""
-    out = bytearray()
-    with contextlib.suppress(zlib.error):
-        for offset in range(len(data)):
-            out += inflater.decompress(data[offset : offset + 1], limit - len(out))
-            if len(out) >= limit:
-                break
-    return bytes(out)
-
-
 def parse_response(t: Transcript) -> Response | None:
     """The response of a transcript, or None when no byte of one came (or it is no HTTP)."""
     raw, timeline = t.raw, _timeline(t)
     if t.capture is Capture.BODY:
         pieces = [(r.data, r.at) for r in t.reads]
         coding = next((v for k, v in t.headers if k.lower() == "content-encoding"), "").lower()
-        content, arrivals, problem = _decode_content(pieces, coding)
+        content, arrivals, problem = decode_content(pieces, coding)
         framing = Framing(FramingKind.UNKNOWN, t.ending in _OVER)
         return Response(t.status, "", "", t.headers, raw, content, framing, 0.0, arrivals, problem)
     start = 0
@@ -301,7 +245,7 @@ def parse_response(t: Transcript) -> Response | None:
             pieces.append((raw[pos:stop], timeline.times[index]))
             pos = stop
     coding = next((v for k, v in headers if k.lower() == "content-encoding"), "").strip().lower()
-    content, arrivals, problem = _decode_content(
+    content, arrivals, problem = decode_content(
         pieces, coding, on_wire=t.capture is Capture.WIRE, whole=body.framing.complete and len(pieces) > 0
     )
     return Response(
