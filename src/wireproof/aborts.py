@@ -76,6 +76,12 @@ def _pace(x: Exchange) -> float | None:
     return (times[-1] - times[0]) / events
 
 
+def _limit(x: Exchange) -> int:
+    """How many tokens of each choice were asked for."""
+    asked = x.asked.get("max_tokens")
+    return asked if isinstance(asked, int) else LONG_TOKENS
+
+
 def baseline(found: Sequence[Exchange]) -> Reading:
     """The gauges while nothing of ours runs; not applicable when there are none, or they move by themselves."""
     before = readings(found, "baseline")
@@ -130,12 +136,13 @@ def _unless_over(found: Sequence[Exchange], x: Exchange, at: float, start: Readi
     """Aborted after `at` seconds, unless the answer would have been over by then anyway."""
     controls = _steps(found, "control")
     pace = _pace(controls[-1]) if controls else None
-    whole = (pace or 0.001) * LONG_TOKENS
+    tokens = _limit(x)
+    whole = (pace or 0.001) * tokens
     if at <= max(whole - x.transcript.ended_at, 0.0) / 2:
         return Aborted(at, f"aborted after {1000 * at:.0f} ms", x)
     if start.generated is not None and end.generated is not None and end.generated > start.generated:
         made = end.generated - start.generated - CONTROL_TOKENS * sum(c.ok for c in controls)
-        share = made / (LONG_TOKENS * x.asked_n)
+        share = made / (tokens * x.asked_n)
         if share < 0.9:
             return Aborted(at, f"aborted after {1000 * at:.0f} ms", x)
         if share < 1.1 and at >= 0.9 * LIMIT:  # (more than all of it: others use the target, too)
@@ -144,29 +151,28 @@ def _unless_over(found: Sequence[Exchange], x: Exchange, at: float, start: Readi
 
 
 def by_queue(found: Sequence[Exchange]) -> Aborted:
-    """What the gauge of waiting requests shows of one that was left while it waited."""
+    """What the gauges show of a request that was left while it waited for one of the streams in front of it."""
     start = baseline(found)
-    filling = readings(found, "filling")
+    filled = readings(found, "filled")
     if start.waiting is None:
         raise NotApplicable("the target shows no gauge of waiting requests")
-    if filling and not filling[-1].waiting:
-        raise NotApplicable(f"{len(filling)} streams at a time did not make the target queue any of them")
+    if filled and not filled[-1].waiting:
+        count = len(_steps(found, "holder"))
+        raise NotApplicable(f"{count} streams at a time did not make the target queue any of them")
     x = left(found)
     during = readings(found, "during")
-    queued = next((r.waiting for r in reversed(readings(found, "filled"))), None)
-    if not during or queued is None or during[-1].waiting != queued + 1:
-        raise Inconclusive("one stream more did not raise the gauge of waiting requests")
+    if not filled or not during or during[-1].load != filled[-1].load + 1:
+        raise Inconclusive("the gauges did not show the stream that was to wait")
+    if any(h.transcript.ending is not Ending.CLIENT_LEFT for h in _steps(found, "holder")):
+        raise Inconclusive("one of the streams in front ended, so that the queue moved by itself")
     at = 0.0
     for number, poll in enumerate(_steps(found, "after")):
         at += poll.transcript.ended_at + (PAUSES[min(number, len(PAUSES)) - 1] if number else 0.0)
         seen = reading(poll)
-        if seen is None or seen.waiting is None:
-            continue
-        if seen.running < during[-1].running:
-            raise Inconclusive("one of the streams in front ended, so that the queue moved by itself")
-        if seen.waiting <= queued:
+        if seen is not None and seen.load <= filled[-1].load:
             return Aborted(at, f"left the queue after {1000 * at:.0f} ms", x)
-    return Aborted(None, f"still {during[-1].waiting:g} waiting after {at:.1f} s ({queued:g} without it)", x)
+    counts = f"{during[-1].load:g} running or waiting after {at:.1f} s ({filled[-1].load:g} without it)"
+    return Aborted(None, f"still {counts}", x)
 
 
 def by_gpu(found: Sequence[Exchange]) -> Aborted:

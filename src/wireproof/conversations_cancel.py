@@ -12,7 +12,7 @@ from typing import Any
 
 from .aborts import BETWEEN, CONTROL_TOKENS, GPU_LOOKS, GPU_PERIOD, GPU_RISE, LONG_TOKENS, PATIENCE, PAUSES, SETTLE
 from .exchange import Exchange
-from .gauges import reading, used
+from .gauges import Reading, reading, used
 from .scenario import Pending, Scenario, Session, conversation
 
 _COUNT = "Count from 1 to 1000, separated by commas."
@@ -88,7 +88,7 @@ async def _leave_one(session: Session, long: Scenario, *, early: bool = False, s
     more, control = await _control(session)
     await _look(session, "settled", where, base, 10, rise=False)
     flight = await session.start("left", replace(long, body={**(long.body or {}), **more}))
-    await _look(session, "during", where, base, 10, rise=True)
+    await _look(session, "during", where, base, len(PAUSES) + 1, rise=True)
     if not early:
         await session.sleep(0.2 + 2 * _first_token(control))
         await session.send("during", where)
@@ -102,12 +102,7 @@ async def _leave_one(session: Session, long: Scenario, *, early: bool = False, s
 _LONG = _request(_COUNT, LONG_TOKENS)
 
 
-@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True)
-async def _(session: Session) -> None:
-    await _leave_one(session, _LONG, settle=True)
-
-
-# (These two come early: what a deaf server works on after the others shows in no gauge when it hides it.)
+# (These two come first: what a deaf server works on after the others shows in no gauge when it hides it.)
 
 
 @conversation(
@@ -171,6 +166,11 @@ async def _look_at_gpus(session: Session, step: str, where: Scenario, level: flo
             return
 
 
+@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True)
+async def _(session: Session) -> None:
+    await _leave_one(session, _LONG, settle=True)
+
+
 @conversation("cancel-plain", "A long plain answer whose client leaves.", exclusive=True, load=True)
 async def _(session: Session) -> None:
     await _leave_one(session, _request(_COUNT, LONG_TOKENS, stream=False))
@@ -178,9 +178,9 @@ async def _(session: Session) -> None:
 
 @conversation("cancel-prefill", "A long prompt whose client leaves before the first token.", exclusive=True, load=True)
 async def _(session: Session) -> None:
-    # It shall fit into a context of 8,192 single letters. (The bundled server reads fast, and can be asked to wait.)
+    # It shall fit into a context of 4,096 tokens, or 8,192 single letters. (The bundled server can be asked to wait.)
     prompt = "wireproof pads this message. " * 200 + "[wait 2 s] " + _COUNT
-    await _leave_one(session, _request(prompt, LONG_TOKENS), early=True)
+    await _leave_one(session, _request(prompt, LONG_TOKENS // 2), early=True)
 
 
 @conversation("cancel-n4", "A stream of four choices whose client leaves.", exclusive=True, load=True, optional="n > 1")
@@ -231,34 +231,30 @@ async def _(session: Session) -> None:
         seen = reading(await session.send("filling", where))
         if seen is None or seen.waiting is None or seen.waiting > 0:
             break
+    # (Gauges lag: what was started last shows a little later.)
+    seen = await _look_at_load(session, "filled", where, lambda load: load >= base + len(holders))
     if seen is not None and seen.waiting:
-        queued = await _settled_queue(session, where)
+        before = seen.load
         flight = await session.start("left", long)
-        await _look_at_queue(session, "during", where, lambda waiting: waiting > queued)
+        await _look_at_load(session, "during", where, lambda load: load > before)
         await flight.leave()
-        await _look_at_queue(session, "after", where, lambda waiting: waiting <= queued)
+        await _look_at_load(session, "after", where, lambda load: load <= before)
     for holder in holders:
         await holder.leave()
 
 
-async def _settled_queue(session: Session, where: Scenario) -> float:
-    """How many requests wait once that stands still: gauges are a little late, and so are the last of the holders."""
-    seen: list[float] = []
-    while len(seen) < 10 and (len(seen) < 3 or len(set(seen[-3:])) > 1):
-        await session.sleep(0.15)
-        found = reading(await session.send("filled", where))
-        seen.append(-1.0 if found is None or found.waiting is None else found.waiting)
-    return seen[-1]
-
-
-async def _look_at_queue(session: Session, step: str, where: Scenario, wanted: Callable[[float], bool]) -> None:
-    """Look at the gauge until as many requests wait as are wanted."""
+async def _look_at_load(
+    session: Session, step: str, where: Scenario, enough: Callable[[float], bool]
+) -> Reading | None:
+    """Look at the gauges until as many requests run or wait as is enough; the last reading."""
+    seen = None
     for pause in (0.0, *PAUSES):
         if pause:
             await session.sleep(pause)
-        seen = reading(await session.send(step, where))
-        if seen is not None and seen.waiting is not None and wanted(seen.waiting):
-            return
+        seen = reading(await session.send(step, where)) or seen
+        if seen is not None and enough(seen.load):
+            break
+    return seen
 
 
 @conversation("cancel-others", "A stream is left: one beside it, and the next with its id.", exclusive=True, load=True)

@@ -45,7 +45,12 @@ def words(count: int, pace: float, scenario: str, step: str, ending: Ending, **r
     times = [pace * (n + 1) for n in range(count)]
     complete = ending is Ending.COMPLETE
     x = stream(
-        *items, request=request, times=[*times, times[-1], times[-1]], scenario=scenario, step=step, done=complete
+        *items,
+        request={"max_tokens": 2000, **request},
+        times=[*times, times[-1], times[-1]],
+        scenario=scenario,
+        step=step,
+        done=complete,
     )
     t = x.transcript
     reads = t.reads if complete else t.reads[:-1]
@@ -54,7 +59,7 @@ def words(count: int, pace: float, scenario: str, step: str, ending: Ending, **r
 
 def no_answer(scenario: str, step: str, ending: Ending, seconds: float = 0.5) -> Exchange:
     """A request without a single byte of answer."""
-    t = plain(scenario=scenario, step=step).transcript
+    t = plain(request={"max_tokens": 2000}, scenario=scenario, step=step).transcript
     return Exchange(replace(t, reads=(), ending=ending, ended_at=seconds))
 
 

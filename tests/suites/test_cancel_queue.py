@@ -36,8 +36,8 @@ def _queue(after: list[tuple[float, float]], left: Exchange | None = None) -> li
         words(64, 0.01, "cancel-queued", "control", Ending.COMPLETE),
         metrics("settled", 0, "cancel-queued"),
         *(_waiting("filling", running, waiting) for running, waiting in ((1, 0), (2, 0), (1, 1))),
-        *(_waiting("filled", 2, 1) for _ in range(3)),
-        _waiting("during", 2, 2),
+        *(_waiting("filled", running, waiting) for running, waiting in ((1, 1), (2, 1))),
+        *(_waiting("during", running, waiting) for running, waiting in ((2, 1), (2, 2))),
         left or no_answer("cancel-queued", "left", Ending.CLIENT_LEFT),
         *(_waiting("after", running, waiting) for running, waiting in after),
         *(words(9, 0.01, "cancel-queued", "holder", Ending.CLIENT_LEFT) for _ in range(3)),
@@ -54,25 +54,29 @@ def test_who_leaves_the_queue_is_taken_out_of_it() -> None:
 def test_who_stays_in_the_queue_is_found() -> None:
     found = _queue([(2, 2)] * 14)
     assert broken(*found, areas=AREAS) == {QUEUED}
-    assert "still 2 waiting after 4.9 s (1 without it)" in explain(QUEUED, *found)
+    assert "still 4 running or waiting after 4.9 s (3 without it)" in explain(QUEUED, *found)
 
 
 @pytest.mark.parametrize(
     ("found", "status", "why"),
     [
-        (_queue([(1, 2), (2, 1)]), Status.INCONCLUSIVE, "the queue moved by itself"),
+        (
+            [*_queue([(2, 1)])[:-1], words(9, 0.01, "cancel-queued", "holder", Ending.COMPLETE)],
+            Status.INCONCLUSIVE,
+            "the queue moved by itself",
+        ),
         (_queue([(2, 1)])[:4], Status.INCONCLUSIVE, "did not get to the request"),
         (
-            [*_queue([])[:4], _waiting("filling", 1, 0), _waiting("filling", 2, 0)],
+            [*_queue([])[:4], _waiting("filled", 3, 0), *_queue([])[-3:]],
             Status.NOT_APPLICABLE,
-            "2 streams at a time did not make the target queue",
+            "3 streams at a time did not make the target queue",
         ),
         (
             _queue([(2, 1)], words(5, 0.01, "cancel-queued", "left", Ending.CLIENT_LEFT)),
             Status.INCONCLUSIVE,
             "the request did not wait",
         ),
-        ([x for x in _queue([(2, 1)]) if x.transcript.step != "during"], Status.INCONCLUSIVE, "did not raise"),
+        ([x for x in _queue([(2, 1)]) if x.transcript.step != "during"], Status.INCONCLUSIVE, "did not show"),
         (_queue([(2, 1)])[2:], Status.NOT_APPLICABLE, "no gauge"),
     ],
 )
@@ -84,7 +88,7 @@ def test_what_shows_nothing_of_the_queue(found: list[Exchange], status: Status, 
 def test_llama_cpps_slots_show_no_queue() -> None:
     slots = [
         plain([{"id": 0, "is_processing": False}], method="GET", path="/slots", scenario="cancel-queued", step=step)
-        for step in ("baseline", "baseline", "filling")
+        for step in ("baseline", "baseline", "filling", "filled")
     ]
     assert verdict(QUEUED, *slots) is Status.NOT_APPLICABLE
     assert "no gauge of waiting requests" in explain(QUEUED, *slots)
@@ -154,7 +158,7 @@ def test_a_gauge_that_hides_what_is_computed() -> None:
 @pytest.mark.parametrize("junk", [None, 7, "x", [], {"choices": 7}])
 def test_odd_answers_are_no_exception(junk: Any) -> None:
     """`broken` raises when a check does."""
-    steps = ("baseline", "settled", "filling", "during", "left", "after", "holder", "control")
+    steps = ("baseline", "settled", "filling", "filled", "during", "left", "after", "holder", "control")
     names = ("cancel-queued", "cancel-gpu")
     odd = [plain(junk, scenario=name, step=step) for name in names for step in steps]
     tagged = [Exchange(replace(x.transcript, tags={gauges.GPU: "nan", gauges.GPU_SECONDS: "inf"})) for x in odd]
