@@ -124,6 +124,11 @@ def had_tokens(x: Exchange) -> bool:
     return x.is_event_stream and any(p.carries for p in x.assembled.parts)
 
 
+def _within(seconds: float) -> str:
+    """A time in words. Below 10 ms we cannot tell: the look itself takes some."""
+    return f"within {max(1000 * seconds, 10):.0f} ms"
+
+
 def before_first_token(found: Sequence[Exchange]) -> Aborted:
     """What the gauge shows of a request that was left while its prompt was read."""
     seen = by_gauge(found)
@@ -139,12 +144,12 @@ def _unless_over(found: Sequence[Exchange], x: Exchange, at: float, start: Readi
     tokens = _limit(x)
     whole = (pace or 0.001) * tokens
     if at <= max(whole - x.transcript.ended_at, 0.0) / 2:
-        return Aborted(at, f"aborted after {1000 * at:.0f} ms", x)
+        return Aborted(at, f"aborted {_within(at)}", x)
     if start.generated is not None and end.generated is not None and end.generated > start.generated:
         made = end.generated - start.generated - CONTROL_TOKENS * sum(c.ok for c in controls)
         share = made / (tokens * x.asked_n)
         if share < 0.9:
-            return Aborted(at, f"aborted after {1000 * at:.0f} ms", x)
+            return Aborted(at, f"aborted {_within(at)}", x)
         if share < 1.1 and at >= 0.9 * LIMIT:  # (more than all of it: others use the target, too)
             return Aborted(None, f"made to its end: {made:g} tokens, the last ones up to {at:.1f} s after we left", x)
     raise Inconclusive(f"it ended {at:.1f} s after we left, when the answer may have been over anyway")
@@ -170,7 +175,7 @@ def by_queue(found: Sequence[Exchange]) -> Aborted:
         at += poll.transcript.ended_at + (PAUSES[min(number, len(PAUSES)) - 1] if number else 0.0)
         seen = reading(poll)
         if seen is not None and seen.load <= filled[-1].load:
-            return Aborted(at, f"left the queue after {1000 * at:.0f} ms", x)
+            return Aborted(at, f"left the queue {_within(at)}", x)
     counts = f"{during[-1].load:g} running or waiting after {at:.1f} s ({filled[-1].load:g} without it)"
     return Aborted(None, f"still {counts}", x)
 

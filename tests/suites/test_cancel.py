@@ -28,7 +28,7 @@ BUSY = [1.0] * 14
 def test_an_abort_shows_in_the_gauge() -> None:
     found = left_stream([1, 1, 0])
     assert verdict(STREAM, *found) is Status.PASS
-    assert aborts.by_gauge(found).text == "aborted after 206 ms"
+    assert aborts.by_gauge(found).text == "aborted within 206 ms"
     assert broken(*found, areas=AREAS) == set()
 
 
@@ -297,9 +297,9 @@ def test_odd_answers_are_no_exception(junk: Any) -> None:
 def test_the_table() -> None:
     table = cancel_table.table([*left_stream([1, 1, 0]), *_box(0.2, 0.8, 0.8)])
     (row,) = table.rows
-    assert [(name, c.outcome, c.text[:22]) for name, c in row.cells.items()] == [
-        ("gauge", Outcome.HELD, "aborted after 206 ms"),
-        ("black box", Outcome.IGNORED, "still busy: a short re"),
+    assert [(name, c.outcome, c.text[:23]) for name, c in row.cells.items()] == [
+        ("gauge", Outcome.HELD, "aborted within 206 ms"),
+        ("black box", Outcome.IGNORED, "still busy: a short req"),
     ]
     assert row.cells["gauge"].transcript == "t-cancel-stream-left"
     assert tables.from_json(tables.as_json(table)) == table

@@ -47,7 +47,7 @@ def _queue(after: list[tuple[float, float]], left: Exchange | None = None) -> li
 def test_who_leaves_the_queue_is_taken_out_of_it() -> None:
     found = _queue([(2, 2), (2, 1)])
     assert verdict(QUEUED, *found) is Status.PASS
-    assert aborts.by_queue(found).text == "left the queue after 104 ms"
+    assert aborts.by_queue(found).text == "left the queue within 104 ms"
     assert broken(*found, areas=AREAS) == set()
 
 
