@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from .aborts import Aborted, before_first_token, by_black_box, by_gauge, by_gpu, by_queue
 from .exchange import Exchange
-from .tables import Cell, Outcome, Row, Table
+from .tables import WORST_FIRST, Cell, Outcome, Row, Table
 from .verdict import Inconclusive, NotApplicable, Unsupported
 
 ID = "cancellation"
@@ -43,21 +43,21 @@ def outcome(found: Sequence[Exchange], read: Callable[[Sequence[Exchange]], Abor
 
 
 def table(exchanges: Iterable[Exchange]) -> Table:
-    """The table of what was recorded; of several samples the first one is shown."""
+    """The table of what was recorded; of several samples the worst one is shown."""
     wanted = {scenario for scenario, *_ in _ROWS}
-    takes: dict[str, list[Exchange]] = {}
+    takes: dict[str, dict[tuple[str, int], list[Exchange]]] = {}
     for x in exchanges:
-        if x.scenario in wanted and (x.scenario not in takes or _same_take(takes[x.scenario][0], x)):
-            takes.setdefault(x.scenario, []).append(x)
+        if x.scenario in wanted:
+            takes.setdefault(x.scenario, {}).setdefault((x.place, x.transcript.sample), []).append(x)
     rows: dict[str, Row] = {}
     for scenario, moment, channel, read in _ROWS:
         if scenario in takes:
-            found = takes[scenario]
-            owner = next((x for x in found if x.transcript.step == "left"), found[0])
             row = rows.setdefault(moment, Row(moment, (moment,), {}))
-            row.cells[channel] = Cell(*outcome(found, read), owner.transcript.id)
+            cells = [_cell(found, read) for found in takes[scenario].values()]
+            row.cells[channel] = min(cells, key=lambda cell: WORST_FIRST.index(cell.outcome))
     return Table(ID, "Cancellation", _LEGEND, ("the client leaves",), (GAUGE, BLACK_BOX, GPU), tuple(rows.values()))
 
 
-def _same_take(a: Exchange, b: Exchange) -> bool:
-    return a.transcript.sample == b.transcript.sample and a.place == b.place
+def _cell(found: Sequence[Exchange], read: Callable[[Sequence[Exchange]], Aborted]) -> Cell:
+    owner = next((x for x in found if x.transcript.step == "left"), found[0])
+    return Cell(*outcome(found, read), owner.transcript.id)

@@ -65,17 +65,23 @@ class Table:
         return {outcome.value: found.count(outcome) for outcome in Outcome}
 
 
+# The exchanges of one row, by column: one for each sample.
+Samples = dict[str, list[Exchange]]
+# What a cell shows when samples differ: the first of these that came.
+WORST_FIRST = (Outcome.IGNORED, Outcome.REFUSED, Outcome.HELD, Outcome.UNCLEAR)
+
+
 def tables(exchanges: Iterable[Exchange]) -> list[Table]:
     """The tables that the exchanges fill, empty ones left out."""
     from . import cancel_table  # (it needs the classes above)
 
     exchanges = list(exchanges)
-    by_table: dict[str, dict[str, dict[str, Exchange]]] = {}
+    by_table: dict[str, dict[str, Samples]] = {}
     for x in exchanges:
         tags = x.transcript.tags
         if tags.get("table"):
             row = by_table.setdefault(tags["table"], {}).setdefault(tags.get("row", ""), {})
-            row.setdefault(tags.get("column", "plain"), x)
+            row.setdefault(tags.get("column", "plain"), []).append(x)
     made = [
         _keyword_table(by_table.get(keywords.TABLE, {})),
         _choice_table(by_table.get(CHOICE_TABLE, {})),
@@ -149,7 +155,7 @@ def _refused(x: Exchange) -> tuple[Outcome, str] | None:
     return Outcome.UNCLEAR, x.refusal()[:120]
 
 
-def _keyword_table(rows: dict[str, dict[str, Exchange]]) -> Table:
+def _keyword_table(rows: dict[str, Samples]) -> Table:
     known = keywords.load()
     order = list(known)
     made = [
@@ -207,16 +213,19 @@ def _asked_choice(x: Exchange) -> asking.ToolChoice:
     return asking.ToolChoice(Choice.NONE if value == "none" else Choice.AUTO, frozenset(asking.tools(x)))
 
 
-def _choice_table(rows: dict[str, dict[str, Exchange]]) -> Table:
+def _choice_table(rows: dict[str, Samples]) -> Table:
     made = [Row(name, (name,), _cells(found, choice_outcome)) for name, found in rows.items()]
     return Table(CHOICE_TABLE, "tool_choice", _CHOICE_LEGEND, ("tool_choice",), ("plain", "stream"), tuple(made))
 
 
-def _cells(found: dict[str, Exchange], judge: Callable[[Exchange], tuple[Outcome, str]]) -> dict[str, Cell]:
+def _cells(found: Samples, judge: Callable[[Exchange], tuple[Outcome, str]]) -> dict[str, Cell]:
     out = {}
-    for column, x in found.items():
-        outcome, text = judge(x)
-        out[column] = Cell(outcome, text, x.transcript.id)
+    for column, samples in found.items():
+        judged = [(*judge(x), x) for x in samples]
+        outcome, text, x = min(judged, key=lambda one: WORST_FIRST.index(one[0]))
+        same = sum(other is outcome for other, _, _ in judged)
+        some = f" ({same} of {len(judged)} samples)" if same < len(judged) else ""
+        out[column] = Cell(outcome, text + some, x.transcript.id)
     return out
 
 

@@ -305,6 +305,12 @@ def test_the_table() -> None:
     assert tables.from_json(tables.as_json(table)) == table
 
 
+def test_of_several_samples_the_worst_one_is_in_the_table() -> None:
+    again = [Exchange(replace(x.transcript, sample=1)) for x in left_stream(BUSY)]
+    (row,) = cancel_table.table([*left_stream([1, 0]), *again]).rows
+    assert row.cells["gauge"].outcome is Outcome.IGNORED
+
+
 def test_the_table_of_a_deaf_server() -> None:
     names = ["cancel-stream", "cancel-plain", "cancel-prefill", "cancel-n4", "cancel-black-box", "cancel-structured"]
     (deaf,) = tables.tables(record("cancel.router-goes-on", scenarios=names).exchanges)

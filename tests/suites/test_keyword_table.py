@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,16 @@ def test_table() -> None:
     assert row.cells["plain"].transcript == "t-keyword-min-items"
     assert table.counts() == {"held": 3, "refused": 1, "ignored": 1, "unclear": 0}
     assert tables([plain()]) == []
+
+
+def test_of_several_samples_the_worst_one_is_shown() -> None:
+    """Protects --samples: a keyword that is ignored now and then is ignored."""
+    samples = [said("min-items", value) for value in ({"value": FOUR}, {"value": [True]}, {"value": FOUR})]
+    samples = [Exchange(replace(x.transcript, sample=n, id=f"t{n}")) for n, x in enumerate(samples)]
+    (found,) = tables(samples)
+    (cell,) = found.rows[0].cells.values()
+    assert (cell.outcome, cell.transcript) == (Outcome.IGNORED, "t1")
+    assert cell.text.endswith("(1 of 3 samples)")
 
 
 def test_through_the_run_record(tmp_path: Path) -> None:
