@@ -6,7 +6,7 @@ does not work on this target (no gauge, a gauge that lags, others who use the se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -24,6 +24,8 @@ PAUSES = (*[0.1] * 10, *[1.3] * 3)
 LONG_TOKENS = 2000
 #: Tokens of the control, which is read to its end.
 CONTROL_TOKENS = 64
+#: A model that may stop by itself proves an abort only when the end comes so soon after we left (seconds).
+SHORTLY = 0.5
 #: Pauses around the probes of the black box (seconds).
 SETTLE, BETWEEN = 0.5, 0.2
 #: How long we wait for a probe: one that is queued behind the streams may wait for their end (seconds).
@@ -36,7 +38,7 @@ GPU_LOOKS, GPU_RISE = 5, 30.0
 
 @dataclass(frozen=True)
 class Aborted:
-    """`seconds` from our leaving to the abort, None when there was none; `text` says what was seen."""
+    """`seconds` from our leaving to the abort, None when there was none in time; `text` says what was seen."""
 
     seconds: float | None
     text: str
@@ -105,18 +107,36 @@ def by_gauge(found: Sequence[Exchange]) -> Aborted:
     during = readings(found, "during")
     if not during or max(r.load for r in during) <= start.load:
         raise NotApplicable(f"the gauge did not rise while we were served (it stayed at {start.load:g})")
-    at, seen = 0.0, None
-    for number, poll in enumerate(_steps(found, "after")):
-        at += poll.transcript.ended_at + (PAUSES[min(number, len(PAUSES)) - 1] if number else 0.0)
-        seen = reading(poll) or seen
+    seen, late = None, ""
+    for before, at, now in _looks(found):
+        seen = now or seen
         if seen is not None and seen.load <= start.load:
-            return _unless_over(found, x, at, start, seen)
+            if before <= LIMIT:
+                return _unless_over(found, x, at, start, seen)
+            late = f"aborted only after {before:.1f} to {at:.1f} s"
+            break
     if seen is None:
         raise Inconclusive("the gauge could not be read any more after we had left")
     slow = max((c.transcript.ended_at for c in _steps(found, "control")), default=0.0)
     if slow > LIMIT:
         raise Inconclusive(f"the target took {slow:.0f} s for a short answer: too slow, or too busy, to tell")
-    return Aborted(None, f"still {seen.load:g} running or waiting after {at:.1f} s (before: {start.load:g})", x)
+    still = f"still {seen.load:g} running or waiting after {at:.1f} s (before: {start.load:g})"
+    return Aborted(None, late or still, x)
+
+
+def _looks(found: Sequence[Exchange]) -> Iterator[tuple[float, float, Reading | None]]:
+    """Our looks after we left: when the one before was taken, when this one (seconds since), and what it shows."""
+    at = 0.0
+    for number, poll in enumerate(_steps(found, "after")):
+        before = at
+        at += poll.transcript.ended_at + (PAUSES[min(number, len(PAUSES)) - 1] if number else 0.0)
+        yield before, at, reading(poll)
+
+
+def _keeps_on(found: Sequence[Exchange]) -> bool:
+    """Whether the control, which has little to say, ran on to its limit: ignore_eos works, or the model rambles."""
+    controls = [c for c in _steps(found, "control") if c.ok and c.is_event_stream]
+    return bool(controls) and [c.finish_reason for c in controls[-1].assembled.choices] == ["length"]
 
 
 def had_tokens(x: Exchange) -> bool:
@@ -142,6 +162,10 @@ def _unless_over(found: Sequence[Exchange], x: Exchange, at: float, start: Readi
     controls = _steps(found, "control")
     pace = _pace(controls[-1]) if controls else None
     tokens = _limit(x)
+    ran = start.ended is not None and end.ended is not None
+    own = (end.ended or 0.0) - (start.ended or 0.0) - sum(c.ok for c in controls) if ran else 1.0
+    if not _keeps_on(found) and at > SHORTLY and own > 0:
+        raise Inconclusive(f"it ended {at:.1f} s after we left, and the model may have come to its own end")
     whole = (pace or 0.001) * tokens
     if at <= max(whole - x.transcript.ended_at, 0.0) / 2:
         return Aborted(at, f"aborted {_within(at)}", x)
@@ -171,11 +195,11 @@ def by_queue(found: Sequence[Exchange]) -> Aborted:
     if any(h.transcript.ending is not Ending.CLIENT_LEFT for h in _steps(found, "holder")):
         raise Inconclusive("one of the streams in front ended, so that the queue moved by itself")
     at = 0.0
-    for number, poll in enumerate(_steps(found, "after")):
-        at += poll.transcript.ended_at + (PAUSES[min(number, len(PAUSES)) - 1] if number else 0.0)
-        seen = reading(poll)
+    for before, at, seen in _looks(found):
         if seen is not None and seen.load <= filled[-1].load:
-            return Aborted(at, f"left the queue {_within(at)}", x)
+            if before <= LIMIT:
+                return Aborted(at, f"left the queue {_within(at)}", x)
+            return Aborted(None, f"left the queue only after {before:.1f} to {at:.1f} s", x)
     counts = f"{during[-1].load:g} running or waiting after {at:.1f} s ({filled[-1].load:g} without it)"
     return Aborted(None, f"still {counts}", x)
 
@@ -196,14 +220,16 @@ def by_gpu(found: Sequence[Exchange]) -> Aborted:
         raise NotApplicable(f"the use of the GPU does not show what the target does: {told}")
     at, now = 0.0, busy[gpu]
     for poll in _steps(found, "after"):
-        at += poll.transcript.ended_at + GPU_PERIOD + _seconds_of(poll)
+        before, at = at, at + poll.transcript.ended_at + GPU_PERIOD + _seconds_of(poll)
         seen = used(poll)
         now = seen[gpu] if seen and len(seen) > gpu else now
         if now <= idle[gpu] + (busy[gpu] - idle[gpu]) / 4:
             rest = (_pace(x) or 0.001) * LONG_TOKENS - x.transcript.ended_at
-            if at > rest / 2:
+            if before > LIMIT:
+                return Aborted(None, f"idle only after {before:.1f} to {at:.1f} s ({told})", x)
+            if at > rest / 2 or (not _keeps_on(found) and before > GPU_PERIOD):
                 raise Inconclusive(f"it was idle {at:.1f} s after we left, when the answer may have been over anyway")
-            return Aborted(at, f"idle again within {at:.1f} s: {now:.0f} % in use ({told})", x)
+            return Aborted(at, f"idle again {_within(at)}: {now:.0f} % in use ({told})", x)
     return Aborted(None, f"still {now:.0f} % in use after {at:.1f} s ({told})", x)
 
 
@@ -233,9 +259,9 @@ def by_black_box(found: Sequence[Exchange]) -> Aborted:
     if now > alone + 0.4 * (beside - alone):
         raise Inconclusive(f"neither calm nor busy: {text}")
     waited = SETTLE + sum(after) + BETWEEN * len(after)
-    if rest < waited:
+    if rest < waited or (not _keeps_on(found) and SETTLE + after[0] > 3 * SHORTLY):
         raise Inconclusive(f"the streams may have been over anyway after {waited:.1f} s: {text}")
-    return Aborted(SETTLE + after[0], f"aborted within {SETTLE + after[0]:.1f} s: {text}", x)
+    return Aborted(SETTLE + after[0], f"aborted {_within(SETTLE + after[0])}: {text}", x)
 
 
 def _durations(found: Sequence[Exchange], step: str) -> list[float]:

@@ -15,6 +15,7 @@ from .exchange import Exchange
 from .gauges import Reading, reading, used
 from .scenario import Pending, Scenario, Session, conversation
 
+_LITTLE = "Say: I am still here"
 _COUNT = "Count from 1 to 1000, separated by commas."
 
 
@@ -64,13 +65,16 @@ async def _gauge(session: Session) -> tuple[Scenario, float] | None:
 
 
 async def _control(session: Session) -> tuple[dict[str, Any], Exchange]:
-    """An answer that is read to its end: shows the pace, and whether `ignore_eos` is known here."""
+    """An answer that is read to its end: shows the pace, and whether `ignore_eos` keeps a model at work here.
+
+    It has little to say, so that a model that stops by itself does so.
+    """
     more: dict[str, Any] = {"ignore_eos": True}
     # A server may refuse a parameter that is no OpenAI one.
-    x = await session.send("control", replace(_request(_COUNT, CONTROL_TOKENS, **more), valid=False))
+    x = await session.send("control", replace(_request(_LITTLE, CONTROL_TOKENS, **more), valid=False))
     if x.ok:
         return more, x
-    return {}, await session.send("control", _request(_COUNT, CONTROL_TOKENS))
+    return {}, await session.send("control", _request(_LITTLE, CONTROL_TOKENS))
 
 
 def _first_token(x: Exchange) -> float:

@@ -210,5 +210,8 @@ def test_counted_as_aborted(take: Take) -> None:
         raise NotApplicable("the target has no counter of aborted requests")
     aborts = end[-1].aborted - start.aborted
     others = "" if start.ended is None or end[-1].ended is None else f", other ends {end[-1].ended - start.ended:+g}"
-    # (The control request ended by itself.)
     require(aborts >= 1, "one more aborted request", got=f"aborted {aborts:+g}{others}")
+    if start.ended is not None and end[-1].ended is not None:
+        own = sum(x.ok for x in take.steps("control"))  # ended by itself
+        more = end[-1].ended - start.ended - own
+        require(more <= 0, "no more ends of other kinds than the control's", got=f"aborted {aborts:+g}{others}")

@@ -39,11 +39,15 @@ def metrics(step: str, running: float, scenario: str = "cancel-stream", text: st
     )
 
 
-def words(count: int, pace: float, scenario: str, step: str, ending: Ending, **request: Any) -> Exchange:
+def words(
+    count: int, pace: float, scenario: str, step: str, ending: Ending, *, finish: str = "length", **request: Any
+) -> Exchange:
     """A stream of so many tokens, `pace` seconds each; one that we left has no end."""
     items = [chunk({"content": "a "}) for _ in range(count)]
     times = [pace * (n + 1) for n in range(count)]
     complete = ending is Ending.COMPLETE
+    if complete:
+        items, times = [*items, chunk({}, finish=finish)], [*times, times[-1]]
     x = stream(
         *items,
         request={"max_tokens": 2000, **request},

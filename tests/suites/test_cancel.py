@@ -134,6 +134,41 @@ def test_counters_that_do_not_settle() -> None:
     assert verdict(SETTLE, *left_stream([0], end={"held": 0.011})) is Status.PASS
 
 
+@pytest.mark.parametrize(
+    ("looks", "more", "status"),
+    [
+        (1, {}, Status.PASS),  # it is hardly a coincidence
+        (6, {}, Status.INCONCLUSIVE),
+        (6, {"ended": 5 + 1}, Status.PASS),  # nothing but the control has come to its end
+        (6, {"ended": 5 + 2}, Status.INCONCLUSIVE),
+    ],
+)
+def test_a_model_that_stops_by_itself_proves_nothing(looks: int, more: dict[str, float], status: Status) -> None:
+    """Protects us from calling a deaf server good whose answer was over: it does not know ignore_eos."""
+    text = VLLM if more else "vllm:num_requests_running {running:.1f}\n"
+    found = [
+        metrics("baseline", 0, text=text),
+        words(30, 0.01, "cancel-stream", "control", Ending.COMPLETE, finish="stop"),
+        metrics("during", 1, text=text),
+        words(100, 0.01, "cancel-stream", "left", Ending.CLIENT_LEFT),
+        *(metrics("after", 1, text=text, seconds=0.002) for _ in range(looks)),
+        metrics("after", 0, text=text, seconds=0.002, **more),
+    ]
+    assert verdict(STREAM, *found) is status
+
+
+def test_an_abort_that_comes_late_is_none() -> None:
+    found = left_stream([1, 1, 1, 1, 1, 0])
+    slow = [Exchange(replace(x.transcript, ended_at=1.5)) if x.transcript.step == "after" else x for x in found]
+    assert broken(*slow, areas=AREAS) == {STREAM}
+    assert "aborted only after 7.9 to 9.5 s" in explain(STREAM, *slow)
+
+
+def test_an_abort_that_counts_twice() -> None:
+    found = left_stream([0], end={"ended": 7, "aborted": 1})
+    assert broken(*found, areas=AREAS) == {COUNTED}
+
+
 def test_an_abort_that_counts_as_a_success() -> None:
     found = left_stream([0], end={"ended": 7, "aborted": 0})
     assert broken(*found, areas=AREAS) == {COUNTED}

@@ -126,7 +126,7 @@ def _gpus(idle: str, busy: str, after: list[str], pace: float = 0.02) -> list[Ex
 @pytest.mark.parametrize(
     ("idle", "busy", "after", "status", "text"),
     [
-        ("0", "97", ["97", "0"], Status.PASS, "idle again within 2.4 s: 0 % in use (0 % in use before, 97 % beside"),
+        ("0", "97", ["97", "0"], Status.PASS, "idle again within 2400 ms: 0 % in use (0 % in use before, 97 % beside"),
         ("0", "97", ["90"] * 5, Status.FAIL, "still 90 % in use after 6.0 s"),
         ("60 0", "70 95", ["70 95", "60 2"], Status.PASS, "2 % in use (0 % in use before, 95 %"),  # another's GPU
         ("0", "20", ["0"], Status.NOT_APPLICABLE, "does not show what the target does"),
