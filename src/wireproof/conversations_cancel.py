@@ -170,7 +170,7 @@ async def _look_at_gpus(session: Session, step: str, where: Scenario, level: flo
             return
 
 
-@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True)
+@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True, load=True)
 async def _(session: Session) -> None:
     await _leave_one(session, _LONG, settle=True)
 

@@ -83,7 +83,7 @@ LABEL = Option("label", "name of this run's column in reports", "TEXT", "")
 CONCURRENCY = Option("concurrency", "requests at a time (default 4)", "N", 4, int, 1)
 SAMPLES = Option("samples", "record each scenario N times", "N", 1, int, 1)
 SLOW = Option("slow", "also record scenarios that wait for tens of seconds", flag=True)
-GENTLE = Option("gentle", "leave out what loads the target: floods, long generations, fuzzing", flag=True)
+GENTLE = Option("gentle", "leave out what loads the target: floods, long generations, large bodies, fuzzing", flag=True)
 RISKY = Option("risky", "also send what has killed a real engine: when nobody else needs the target", flag=True)
 PROFILE = Option(
     "profile", "full (default), or gate: the few requests that judge the most rules", default="full", choices=NAMES

@@ -23,6 +23,12 @@ def is_refused(x: Exchange) -> bool:
     return x.status is not None and 400 <= x.status < 500 and x.status not in LOCKED
 
 
+def must_be_judged(x: Exchange) -> None:
+    """Go on unless the door was locked or the server busy: such an answer shows nothing about the request."""
+    if x.status in BUSY_OR_LOCKED:
+        raise inconclusive(f"the request was not judged: {x.refusal()}")
+
+
 def must_accept(x: Exchange, what: str, usual: Exchange | None = None) -> None:
     """Go on when the request was accepted, fail when it was refused.
 
@@ -41,8 +47,7 @@ def must_accept(x: Exchange, what: str, usual: Exchange | None = None) -> None:
 
 def must_refuse(x: Exchange, what: str) -> None:
     """Fail unless the request was refused with a 4xx."""
-    if x.answered.status in BUSY_OR_LOCKED:
-        raise inconclusive(f"the request was not judged: {x.refusal()}")
+    must_be_judged(x)
     if x.ok and get(x.parsed.value, "error"):
         raise inconclusive("an error came with status 200: another rule judges that")
     require(is_refused(x), f"a 4xx for {what}", got=f"{x.status}" if x.ok else x.refusal(), owner=x)
@@ -50,9 +55,8 @@ def must_refuse(x: Exchange, what: str) -> None:
 
 def must_not_crash(x: Exchange) -> None:
     """Fail on a 5xx; any other answer will do (that there is one at all is http.body.framed-exactly's matter)."""
+    must_be_judged(x)
     status = x.answered.status
-    if status == BUSY:
-        raise inconclusive(f"the server is busy: {x.refusal()}")
     require(status is None or status < 500 or status == 501, "no 5xx", got=x.refusal(), owner=x)
 
 

@@ -277,8 +277,8 @@ def digest(rules: Iterable[Rule]) -> str:
     return f"sha256:{h.hexdigest()}"
 
 
-# What an area is called besides.
-_ALIASES = {"clients": "client"}
+# What an area is called besides; the plural of its name is understood, too.
+_ALIASES = {"cancellation": "cancel", "parameters": "param", "choices": "choice", "chunks": "chunk"}
 
 
 def select(rules: Iterable[Rule], suites: Sequence[str]) -> list[Rule]:
@@ -289,12 +289,14 @@ def select(rules: Iterable[Rule], suites: Sequence[str]) -> list[Rule]:
     pool = list(rules)
     if not suites:
         return pool
+    areas = {r.area for r in pool}
     chosen: dict[str, Rule] = {}
     for name in suites:
         low = _ALIASES.get(name.lower(), name.lower())
+        low = low[:-1] if low not in areas and low.endswith("s") and low[:-1] in areas else low
         found = [r for r in pool if low in (r.area, r.id) or name.upper() in r.book or r.id.startswith(f"{low}.")]
         if not found:
-            known = ", ".join(sorted({r.area for r in pool}))
+            known = ", ".join(sorted(areas))
             raise ValueError(f"no rule belongs to {name!r}; suites are: {known}")
         chosen.update({r.id: r for r in found})
     return [r for r in pool if r.id in chosen]

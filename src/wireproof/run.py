@@ -135,6 +135,7 @@ class Run:
                 samples=options.samples,
                 gentle=options.gentle,
                 risky=options.risky,
+                thorough=options.profile == FULL,
                 only=profiles.scenarios(options.profile),
                 on_exchange=self._keep,
                 on_progress=on_progress,

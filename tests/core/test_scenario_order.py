@@ -56,6 +56,15 @@ def test_what_killed_an_engine_is_sent_on_request_only() -> None:
     assert not Options(parse_target("http://127.0.0.1/v1")).risky
 
 
+def test_a_plain_request_after_every_bad_one() -> None:
+    """Protects the blame: a server that says 400 and then dies is found out before the next request."""
+    bad = ["parameter-word", "messages-empty", "messages-missing"]
+    order, _ = record([*bad, "health-after-refusals"], thorough=True)
+    assert order[1::2] == ["health-after-refusals"] * 3
+    order, _ = record([*bad, "health-after-refusals"])
+    assert order.count("health-after-refusals") == 1  # nothing looks suspicious
+
+
 class _Busy(memory.MemorySender):
     """A server that is busy for some seconds after a bad request, and says so."""
 

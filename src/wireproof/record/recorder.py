@@ -130,6 +130,7 @@ class Recorder:
     samples: int = 1
     gentle: bool = False
     risky: bool = True
+    thorough: bool = False  # a plain request after every one that must be refused, not only after what looks suspicious
     only: frozenset[str] | None = None  # a profile's scenarios
     byte_budget: int = 64 * 1024 * 1024
     on_exchange: Callable[[Exchange], None] | None = None
@@ -194,7 +195,7 @@ class Recorder:
         for number, (scenario, sample) in enumerate(hostile, 1):
             await run(scenario, sample)
             take = takes.get((scenario.name, sample))
-            if health and take and (number == len(hostile) or _suspicious(take)):
+            if health and take and (self.thorough or number == len(hostile) or _suspicious(take)):
                 checks.append(await self._check_health(health, len(checks), after=scenario))
         if health and not hostile and not self.stopped:
             checks.append(await self._take(health, 0))
