@@ -6,7 +6,7 @@ plays them. Closing the iterator is what a client's disconnect does: generation 
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -76,6 +76,7 @@ class _Place:
     admitted: bool = False
     holds: bool = False  # a slot
     finished: bool = False
+    reasons: list[str] = field(default_factory=list)  # why its choices ended
 
 
 class App:
@@ -165,7 +166,7 @@ class App:
         place = _Place(len(prompt))
         pieces: Iterator[Piece] = iter(())
         try:
-            made = self._shared(gauges.count(engine.generate(chat, prompt, config)))
+            made = self._shared(gauges.count(engine.generate(chat, prompt, config), place.reasons))
             pieces = hooks.apply(Layer.MODEL, made, context)
             if chat.stream:
                 chunks = hooks.apply(Layer.CHUNK, protocol.chunks(pieces, chat, identity), context)
@@ -248,7 +249,7 @@ class App:
     def _leave(self, place: "_Place") -> None:
         self._free(place)
         if place.admitted:
-            self.gauges.end(place.finished, place.prompt)
+            self.gauges.end(place.prompt, place.reasons if place.finished else None)
             return
         if place in self._queue:
             self._queue.remove(place)

@@ -82,14 +82,15 @@ class Gauges:
         self.prompt_tokens += prompt
         self.held_tokens += prompt
 
-    def end(self, finished: bool, prompt: int) -> None:
+    def end(self, prompt: int, reasons: list[str] | None) -> None:
+        """An answer is over: why each of its choices ended, or None when it was aborted."""
         self.running -= 1
         self.held_tokens -= prompt
-        if not finished:
-            self.finished["abort"] += 1
+        for reason in ["abort"] if reasons is None else reasons:
+            self.finished[reason] += 1
 
-    def count(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """The same pieces, counted as they pass."""
+    def count(self, pieces: Iterator[Piece], reasons: list[str]) -> Iterator[Piece]:
+        """The same pieces, counted as they pass; why a choice ended goes to `reasons`."""
         seen: dict[int, int] = {}
         try:
             for piece in pieces:
@@ -98,7 +99,7 @@ class Gauges:
                 self.held_tokens += new
                 seen[piece.index] = piece.tokens
                 if piece.kind is PieceKind.FINISH:
-                    self.finished["length" if piece.finish == "length" else "stop"] += 1
+                    reasons.append("length" if piece.finish == "length" else "stop")
                 yield piece
         finally:
             self.held_tokens -= sum(seen.values())

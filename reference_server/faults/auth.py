@@ -130,6 +130,12 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     return _with_key(request, ctx) if request.path == "/v1/tokenize" else request
 
 
+@fault("auth.root-open", layer=Layer.REQUEST, breaks={"auth.routes.alike"})
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """Only what is below /v1 asks for a key, and /tokenize is there at the root, too: as in vLLM."""
+    return request if request.path.startswith("/v1/") else _with_key(request, ctx)
+
+
 @fault("auth.models-open", layer=Layer.REQUEST, breaks={"auth.models.alike"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     """The list of models is open to everybody, as in llama.cpp."""
@@ -163,19 +169,22 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     return request if odd else _with_key(request, ctx)
 
 
-def _offering(answer: HttpAnswer, ctx: Context, preflight: Callable[[], HttpAnswer]) -> HttpAnswer:
+_BOTH = "Authorization, Content-Type"
+
+
+def _offering(answer: HttpAnswer, ctx: Context, preflight: Callable[[], HttpAnswer], site: str = "*") -> HttpAnswer:
     """CORS on every answer, and an answer to OPTIONS."""
     if ctx.http.method == "OPTIONS":
         return preflight()
-    return replace(answer, headers=answer.with_headers(access_control_allow_origin="*"))
+    return replace(answer, headers=answer.with_headers(access_control_allow_origin=site))
 
 
-def _allowing(answer: HttpAnswer, names: str) -> HttpAnswer:
+def _allowing(answer: HttpAnswer, names: str, site: str = "*") -> HttpAnswer:
     headers = answer.with_headers(
         content_type=None,
         content_length=None,
         www_authenticate=None,
-        access_control_allow_origin="*",
+        access_control_allow_origin=site,
         access_control_allow_methods="GET, POST, OPTIONS",
         access_control_allow_headers=names,
     )
@@ -212,10 +221,41 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     return _offering(answer, ctx, lambda: _allowing(answer, "content-type"))
 
 
+@fault("auth.preflight-star", layer=Layer.HTTP, breaks={"auth.cors.preflight"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """The preflight allows every header with a star, which does not stand for Authorization."""
+    return _offering(answer, ctx, lambda: _allowing(answer, "*"))
+
+
+@fault("auth.preflight-another-key", layer=Layer.HTTP, breaks={"auth.cors.preflight"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """The preflight allows X-Authorization, and not Authorization."""
+    return _offering(answer, ctx, lambda: _allowing(answer, "X-Authorization, Content-Type"))
+
+
+@fault("auth.preflight-another-site", layer=Layer.HTTP, breaks={"auth.cors.preflight"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """Answers are for every site, the preflight is for one that was configured once."""
+    return _offering(answer, ctx, lambda: _allowing(answer, _BOTH, "https://chat.example.org"))
+
+
+@fault("legal.cors-for-one-site", layer=Layer.HTTP, breaks=())
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """CORS is offered to one site only, and it is not the one that asks."""
+    allowed = "https://chat.example.org"
+    return _offering(answer, ctx, lambda: _allowing(answer, _BOTH, allowed), allowed)
+
+
+@fault("legal.cors-star", layer=Layer.HTTP, breaks=())
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """The preflight allows Authorization by name, and the others with a star."""
+    return _offering(answer, ctx, lambda: _allowing(answer, "authorization, *"))
+
+
 @fault("legal.cors", layer=Layer.HTTP, breaks=())
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """CORS is offered, to requests without a key, too."""
-    return _offering(answer, ctx, lambda: _allowing(answer, "Authorization, Content-Type"))
+    return _offering(answer, ctx, lambda: _allowing(answer, _BOTH))
 
 
 @fault("legal.no-key-needed", layer=Layer.REQUEST, breaks=())

@@ -119,6 +119,13 @@ def _(body: Body, ctx: Context) -> Body:
     return _changed(body, ctx, param=None)
 
 
+@fault("error.param-inner-name", layer=Layer.MESSAGE, breaks={"error.param.names-it"})
+def _(body: Body, ctx: Context) -> Body:
+    """param is the engine's own name of the member: sampling_temperature for temperature."""
+    param = body["error"].get("param") if isinstance(body.get("error"), dict) else None
+    return _changed(body, ctx, param=f"sampling_{param}") if isinstance(param, str) else body
+
+
 @fault("error.type-class", layer=Layer.MESSAGE, breaks={"error.type.vocabulary"})
 def _(body: Body, ctx: Context) -> Body:
     """The type is the name of a Python class."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from email.utils import formatdate
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,8 +28,8 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("error.user-500", layer=Layer.HTTP, breaks={"error.fuzz.never-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A `user` that is an object is a 500."""
-    return crash_when(lambda body: isinstance(body.get("user"), dict), answer, ctx)
+    """A `user` that is no text is a 500."""
+    return crash_when(lambda body: isinstance(body.get("user"), (dict, list)), answer, ctx)
 
 
 @fault("error.utf8-drops", layer=Layer.SOCKET, breaks={"error.fuzz.never-5xx"})
@@ -109,6 +110,22 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """A 503 says to come back in an hour."""
     return _overloaded(answer, 503, "Service Unavailable", "3600") if _late(ctx) else answer
+
+
+@fault("error.overload-date-far", layer=Layer.HTTP, breaks={"error.overload.retry-after"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """A 503 names a time that is an hour away."""
+    return _overloaded(answer, 503, "Service Unavailable", _in(3600, ctx)) if _late(ctx) else answer
+
+
+def _in(seconds: float, ctx: Context) -> str:
+    return formatdate(ctx.config.clock() + seconds, usegmt=True)
+
+
+@fault("legal.overload-date", layer=Layer.HTTP, breaks=())
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """Half of a flood is refused with 503, and a time to come back at."""
+    return _overloaded(answer, 503, "Service Unavailable", _in(30, ctx)) if _late(ctx) else answer
 
 
 @fault("legal.overload-429", layer=Layer.HTTP, breaks=())

@@ -49,3 +49,21 @@ def _(frames: Frames, ctx: Context) -> Frames:
 def _(frames: Frames, ctx: Context) -> Frames:
     """A failed stream ends with a wrapped error in an event called error: OpenAI's SDKs take it."""
     return _failing(frames, {"error": _ERROR}, b"event: error\n")
+
+
+@fault("error.stream-bare", layer=Layer.SSE, breaks={"error.stream.members"})
+def _(frames: Frames, ctx: Context) -> Frames:
+    """The error of a failed stream has a message and nothing else."""
+    return _failing(frames, {"error": {"message": "the engine failed"}})
+
+
+@fault("error.stream-odd-members", layer=Layer.SSE, breaks={"error.stream.members", "error.code.string-or-null"})
+def _(frames: Frames, ctx: Context) -> Frames:
+    """The error of a failed stream has no type, a number as param, and the status as code."""
+    return _failing(frames, {"error": {"message": "the engine failed", "type": None, "param": 7, "code": 500}})
+
+
+@fault("error.stream-type-class", layer=Layer.SSE, breaks={"error.type.vocabulary"})
+def _(frames: Frames, ctx: Context) -> Frames:
+    """The type of an error in mid-stream is the name of a class, as in vLLM."""
+    return _failing(frames, {"error": {**_ERROR, "type": "InternalServerError"}})

@@ -46,7 +46,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     return replace(answer, headers=answer.with_headers(content_type=None)) if is_plain(answer, ctx) else answer
 
 
-@fault("http.plain-created", layer=Layer.HTTP, breaks={"http.plain.json-media-type", "stop.forms.accepted"})
+@fault("http.plain-created", layer=Layer.HTTP, breaks={"http.plain.json-media-type"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """A plain completion comes with status 201."""
     return replace(answer, status=201, reason="Created") if is_plain(answer, ctx) else answer

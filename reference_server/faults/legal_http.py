@@ -52,7 +52,8 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     """Chunk sizes have extensions, and a trailer follows the last chunk."""
     head = True
     for step in steps:
-        if not ctx.stream or not isinstance(step, Emit) or head:
+        # (What is empty lets time pass: a stream that waits for a place.)
+        if not ctx.stream or not isinstance(step, Emit) or head or not step.data:
             head = head and not isinstance(step, Emit)
             yield step
         elif step.data == b"0\r\n\r\n":

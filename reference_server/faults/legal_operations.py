@@ -116,6 +116,26 @@ def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
     return {**body, "usage": {**usage, "prompt_tokens_details": None}}
 
 
+@fault("legal.cached-details-when-cached", layer=Layer.MESSAGE, breaks=())
+def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """prompt_tokens_details is there only when something of the prompt was in the cache: from a second answer on."""
+    usage = body.get("usage")
+    if not isinstance(usage, dict):
+        return body
+    details = usage.get("prompt_tokens_details")
+    if isinstance(details, dict) and details.get("cached_tokens"):
+        return body
+    return {**body, "usage": {k: v for k, v in usage.items() if k != "prompt_tokens_details"}}
+
+
+@fault("legal.version-headers", layer=Layer.HTTP, breaks=())
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """Every answer has OpenAI's version header, and chat answers the version that their query asks for."""
+    asked = re.search(r"[?&]api-version=([^&]+)", ctx.http.target)
+    named = {"api_version": asked.group(1)} if asked else {}
+    return replace(answer, headers=answer.with_headers(openai_version="2020-10-01", **named))
+
+
 @fault("legal.br-flushed", layer=Layer.HTTP, breaks={"sse.header.no-length-or-encoding"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """A stream is compressed with br for a client that takes it, and flushed after each event: legal, and risky."""

@@ -103,3 +103,9 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     """reasoning_effort and verbosity are ignored, whatever they say."""
     return _without(request, "reasoning_effort", "verbosity")
+
+
+@fault("legal.vendor-unknown", layer=Layer.REQUEST, breaks=())
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """Sampling parameters of open engines are unknown members, and ignored whatever they say."""
+    return _without(request, "top_k", "min_p", "repetition_penalty", "min_tokens", "ignore_eos")

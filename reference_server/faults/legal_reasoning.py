@@ -9,6 +9,7 @@ from ..answer import Frame, HttpAnswer, HttpRequest, Piece, PieceKind, invalid
 from ..request import ChatRequest
 from . import Context, Layer, fault
 from .edits import each_message, each_part
+from .reasoning_history import with_thoughts
 
 Body = dict[str, Any]
 Bodies = Iterator[Body]
@@ -114,6 +115,12 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     """Switches of other engines are passed over: only reasoning_effort turns thoughts off."""
     names = ("chat_template_kwargs", "include_reasoning", "separate_reasoning")
     return replace(chat, body={k: v for k, v in chat.body.items() if k not in names})
+
+
+@fault("legal.thoughts-replayed", layer=Layer.REQUEST, breaks=_NOTHING)
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """The template writes thoughts of the history before the texts, under whichever name they come."""
+    return with_thoughts(request, "reasoning", "reasoning_content")
 
 
 def _elsewhere(request: HttpRequest, *ends: str) -> HttpRequest:

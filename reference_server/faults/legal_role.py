@@ -52,6 +52,21 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     return changed(request, merged)
 
 
+@fault("legal.systems-joined", layer=Layer.REQUEST, breaks=())
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """The template has one place for the system: all of its messages are joined there, from wherever they stand."""
+
+    def joined(body: Body) -> None:
+        found = messages(body)
+        system = [m for m in found if m.get("role") == "system" and joined_text(m) is not None]
+        if system:
+            text = "\n".join(str(joined_text(m)) for m in system)
+            rest = [m for m in found if not any(m is s for s in system)]
+            body["messages"] = [{**system[0], "content": text}, *rest]
+
+    return changed(request, joined)
+
+
 @fault("legal.system-by-default", layer=Layer.PARAMS, breaks=())
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     """Without a system message the template writes one of its own, as for Qwen (developer is none to it)."""

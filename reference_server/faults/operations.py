@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..answer import Chunk, Close, Emit, Frame, Framing, How, HttpAnswer, Piece, PieceKind, Step
+from ..answer import Chunk, Close, Emit, Frame, Framing, How, HttpAnswer, HttpRequest, Piece, PieceKind, Step
 from ..config import Config
 from . import Context, Layer, fault
-from .http import is_plain, with_body
+from .http import is_plain, stream_was_asked, with_body
 
 
 @dataclass
@@ -62,10 +62,10 @@ def _in_turn(steps: Iterator[Step], memory: _Memory, pause: float) -> Iterator[S
 @fault(
     "operations.one-stream-at-a-time",
     layer=Layer.SOCKET,
-    breaks={"operations.streams.parallel"},
+    breaks={"operations.streams.parallel", "sse.header.sent-early"},
 )
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
-    """A stream waits until the one before it has ended."""
+    """A stream waits until the one before it has ended; not even its head is sent before."""
     return _in_turn(steps, _memory(ctx), 0.01) if ctx.stream else steps
 
 
@@ -116,7 +116,34 @@ def _number(ctx: Context) -> int:
 )
 def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
     """In a full batch one answer is made from the prompt of another request."""
-    return _of_another(body, ctx, 6) if _is_nonce(ctx) and _number(ctx) == 7 else body
+    return _of_another(body, ctx, 6) if _is_nonce(ctx) and _number(ctx) == 8 else body
+
+
+@fault(
+    "operations.streams-swapped",
+    layer=Layer.REQUEST,
+    breaks={"operations.nonce.no-mixing", "schema.stream.same-guarantee"},
+    source="https://github.com/vllm-project/vllm/issues/13408",
+)
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """Two streams of one batch get each other's words; plain answers are right."""
+    streamed = stream_was_asked(replace(ctx, http=request))
+    pairs = ((5, 7), (7, 5)) if streamed else ()
+    other = next((theirs for mine, theirs in pairs if _word(mine).encode() in request.body), None)
+    return request if other is None else _as_another(request, other)
+
+
+@fault(
+    "operations.streams-by-request-id",
+    layer=Layer.REQUEST,
+    breaks={"operations.nonce.no-mixing", "schema.stream.same-guarantee"},
+)
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """Streams with one X-Request-Id get the words of the first of them: tokens are handed out by that id."""
+    own, asking = request.header("x-request-id"), replace(ctx, http=request)
+    if own is None or not _is_nonce(asking) or not stream_was_asked(asking):
+        return request
+    return _as_another(request, _memory(ctx).ids.setdefault(own, _number(asking)))
 
 
 @fault(
@@ -135,9 +162,21 @@ def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
     return _of_another(body, ctx, first)
 
 
+def _as_another(request: HttpRequest, number: int) -> HttpRequest:
+    """The request as if it had asked for the word of another one."""
+    at = request.body.find(b"quartz-")
+    mine = request.body[at : at + len(_word(0))]
+    return replace(request, body=request.body.replace(mine, _word(number).encode()))
+
+
+def _word(number: int) -> str:
+    """The word of one of the parallel requests."""
+    return f"quartz-{number:02}-{(number + 3) * 7919 % 9973:04}"
+
+
 def _of_another(body: dict[str, Any], ctx: Context, number: int) -> dict[str, Any]:
     """The body with the word of another request in place of its own."""
-    mine, other = (f"quartz-{n:02}-{(n + 3) * 7919 % 9973:04}" for n in (_number(ctx), number))
+    mine, other = _word(_number(ctx)), _word(number)
     changed: dict[str, Any] = json.loads(json.dumps(body).replace(mine, other))
     return changed
 
@@ -150,9 +189,9 @@ def _of_another(body: dict[str, Any], ctx: Context, number: int) -> dict[str, An
     source="https://github.com/vllm-project/vllm/issues/10583",
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """A request with the id of one that is running is never answered."""
+    """A plain request with the id of one that is running is never answered."""
     own, memory = ctx.http.header("x-request-id"), _memory(ctx)
-    if own is None:
+    if own is None or ctx.stream:
         return pieces
 
     def answered() -> Iterator[Piece]:

@@ -64,6 +64,14 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     return _unlimited(chat, _OLD, _NEW)
 
 
+@fault("param.both-limits-added", layer=Layer.PARAMS, breaks={"param.both-limits.one-wins", _WITHIN})
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """Of max_tokens and max_completion_tokens the sum limits."""
+    limits = [chat.body.get(name) for name in (_OLD, _NEW)]
+    both = [limit for limit in limits if isinstance(limit, int)]
+    return replace(chat, max_tokens=sum(both)) if len(both) == 2 else chat
+
+
 @fault("param.max-tokens-zero-500", layer=Layer.HTTP, breaks={"param.max-tokens.bounds"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """max_tokens 0 is a 500."""
@@ -206,8 +214,8 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("param.vendor-500", layer=Layer.HTTP, breaks={"param.vendor.accepted"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """stop_token_ids is a 500."""
-    return crash_when(lambda body: "stop_token_ids" in body, answer, ctx)
+    """stop_token_ids beside min_tokens is a 500."""
+    return crash_when(lambda body: "stop_token_ids" in body and "min_tokens" in body, answer, ctx)
 
 
 @fault("param.repetition-penalty-500", layer=Layer.HTTP, breaks={"param.repetition-penalty.accepted"})

@@ -36,10 +36,22 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     return _sampled(chat, min_p=0.0)
 
 
-@fault("param.penalties-ignored", layer=Layer.PARAMS, breaks={"param.penalty.effect"})
+@fault("param.frequency-penalty-ignored", layer=Layer.PARAMS, breaks={"param.penalty.effect"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """frequency_penalty and presence_penalty are ignored."""
-    return _sampled(chat, frequency=0.0, presence=0.0)
+    """frequency_penalty is ignored."""
+    return _sampled(chat, frequency=0.0)
+
+
+@fault("param.presence-penalty-ignored", layer=Layer.PARAMS, breaks={"param.presence-penalty.effect"})
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """presence_penalty is ignored."""
+    return _sampled(chat, presence=0.0)
+
+
+@fault("param.repetition-penalty-ignored", layer=Layer.PARAMS, breaks={"param.repetition-penalty.effect"})
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """repetition_penalty is checked, and then ignored."""
+    return _sampled(chat, repetition=1.0)
 
 
 @fault("param.logit-bias-ignored", layer=Layer.PARAMS, breaks={"param.logit-bias.effect"})
@@ -75,13 +87,57 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 @fault(
     "param.temperature-zero-samples",
     layer=Layer.PARAMS,
-    breaks={"param.temperature.zero-repeats"},
+    breaks={
+        "param.temperature.zero-repeats",
+        "chunk.parity.with-plain",
+        "logprob.chosen.is-first-when-greedy",
+    },
     cases=("B1-170",),
     source="https://github.com/microsoft/graphrag/issues/416",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     """temperature 0 is false, and so the default of 1."""
     return _sampled(chat, temperature=chat.sampling.temperature or 1.0) if _is_open(chat) else chat
+
+
+@fault(
+    "param.temperature-ignored",
+    layer=Layer.PARAMS,
+    breaks={"param.seed.decides", "choice.n.sampled-independently"},
+)
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """temperature is ignored: every answer is greedy."""
+    return _sampled(chat, temperature=0.0)
+
+
+# -- in a stream only -----------------------------------------------------------------------
+
+
+@fault("param.stream-top-p-ignored", layer=Layer.PARAMS, breaks={"param.stream.same-sample"})
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """top_p is ignored in a stream."""
+    return _sampled(chat, top_p=1.0) if chat.stream else chat
+
+
+@fault("param.stream-seed-ignored", layer=Layer.PARAMS, breaks={"param.stream.same-sample"})
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """seed is ignored in a stream."""
+    return replace(chat, seed=None) if chat.stream else chat
+
+
+@fault("param.stream-penalty-ignored", layer=Layer.PARAMS, breaks={"chunk.parity.with-plain"})
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """frequency_penalty is ignored in a stream."""
+    return _sampled(chat, frequency=0.0) if chat.stream else chat
+
+
+@fault("param.stream-logit-bias-ignored", layer=Layer.PARAMS, breaks={"chunk.parity.with-plain"})
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """logit_bias is ignored in a stream."""
+    return _sampled(chat, logit_bias=()) if chat.stream else chat
+
+
+# -- stop strings ---------------------------------------------------------------------------
 
 
 @fault("param.stop-newline-trimmed", layer=Layer.PARAMS, breaks={"stop.text.excluded"})
@@ -108,6 +164,34 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     """A newline as a stop string is trimmed to nothing, which occurs at once: the answer is empty."""
     newline = ctx.chat is not None and any(not stop.strip() for stop in ctx.chat.stop)
     return _ended(pieces, lambda text: "") if newline else pieces
+
+
+@fault(
+    "param.stream-stop-ignored",
+    layer=Layer.PARAMS,
+    breaks={"stop.text.excluded", "stop.match.any-position", "stop.parity.with-plain", "chunk.parity.with-plain"},
+)
+def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
+    """stop is ignored in a stream."""
+    return replace(chat, stop=()) if chat.stream else chat
+
+
+@fault(
+    "param.stream-stop-newline-at-once",
+    layer=Layer.MODEL,
+    breaks={"stop.parity.with-plain", "chunk.parity.with-plain"},
+)
+def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
+    """In a stream, a newline as a stop string is trimmed to nothing, which occurs at once."""
+    newline = ctx.stream and ctx.chat is not None and any(not stop.strip() for stop in ctx.chat.stop)
+    return _ended(pieces, lambda text: "") if newline else pieces
+
+
+@fault("param.stream-stop-tail-lost", layer=Layer.MODEL, breaks={"chunk.parity.with-plain"})
+def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
+    """What a stream holds back for a stop string is lost when the limit on tokens ends the answer."""
+    stops = ctx.chat.stop if ctx.chat is not None and ctx.stream else ()
+    return _cut(pieces, max((len(s) for s in stops), default=1) - 1)
 
 
 @fault("param.stop-tail-lost", layer=Layer.MODEL, breaks={"param.stop.never-matching"})

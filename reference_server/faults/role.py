@@ -19,8 +19,12 @@ def _rewritten(chat: ChatRequest, change: Callable[[Message], Message]) -> ChatR
     return replace(chat, messages=tuple(change(m) for m in chat.messages))
 
 
+def _of(found: list[Body]) -> list[Any]:
+    return [m.get("role") for m in found]
+
+
 def _roles(body: Body) -> list[Any]:
-    return [m.get("role") for m in messages(body)]
+    return _of(messages(body))
 
 
 @fault(
@@ -105,6 +109,68 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
             message["role"] = "user"
 
     return in_messages(request, renamed)
+
+
+def _fewer(request: HttpRequest, dropped: Callable[[list[Body], int], bool]) -> HttpRequest:
+    """The request without the messages for which `dropped` says so, by their place; one is always left."""
+
+    def change(body: Body) -> None:
+        found = messages(body)
+        left = [m for i, m in enumerate(found) if not dropped(found, i)]
+        if left and len(left) < len(found):
+            body["messages"] = left
+
+    return changed(request, change)
+
+
+@fault(
+    "role.later-systems-dropped",
+    layer=Layer.REQUEST,
+    breaks={"role.sequences.counted"},
+    source="https://github.com/Arthur-Ficial/apfel/issues/390",
+)
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """Every system message after the first one is passed over."""
+    return _fewer(request, lambda all_, i: "system" in _of(all_[:i]) and all_[i].get("role") == "system")
+
+
+@fault(
+    "role.middle-system-dropped",
+    layer=Layer.REQUEST,
+    breaks={"role.sequences.counted"},
+    source="https://github.com/raullenchai/Rapid-MLX/issues/1765",
+)
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """A system message after other words is passed over: the template has a place at the beginning only."""
+    return _fewer(request, lambda all_, i: i > 0 and all_[i].get("role") == "system" != all_[i - 1].get("role"))
+
+
+@fault("role.last-system-wins", layer=Layer.REQUEST, breaks={"role.sequences.counted"})
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """The template keeps system messages in one variable: the last one overwrites those before it."""
+    return _fewer(request, lambda all_, i: all_[i].get("role") == "system" and "system" in _of(all_[i + 1 :]))
+
+
+@fault("role.greeting-dropped", layer=Layer.REQUEST, breaks={"role.sequences.counted"})
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """What the assistant says before the user's first words is passed over."""
+    return _fewer(request, lambda all_, i: all_[i].get("role") == "assistant" and "user" not in _of(all_[:i]))
+
+
+@fault("role.first-of-two-dropped", layer=Layer.REQUEST, breaks={"role.sequences.counted"})
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """Of two messages in a row, both of the user or both of the assistant, the second one is read."""
+
+    def repeated(all_: list[Body], i: int) -> bool:
+        return _of(all_[i : i + 2]) in (["user"] * 2, ["assistant"] * 2) and not all_[i].get("tool_calls")
+
+    return _fewer(request, repeated)
+
+
+@fault("role.function-dropped", layer=Layer.REQUEST, breaks={"role.function.counted"})
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """The template does not know the role function, and passes over what such a message says."""
+    return _fewer(request, lambda all_, i: all_[i].get("role") == "function")
 
 
 @fault("role.developer-dropped", layer=Layer.PARAMS, breaks={"role.developer.as-system"})

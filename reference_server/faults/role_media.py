@@ -16,6 +16,12 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     return without_parts(request, lambda part: kind(part) == "image_url")
 
 
+@fault("role.jpeg-dropped", layer=Layer.REQUEST, breaks={"role.image.counted"})
+def _(request: HttpRequest, ctx: Context) -> HttpRequest:
+    """PNG is refused, and what is no PNG is left out in silence."""
+    return without_parts(request, lambda part: kind(part) == "image_url" and "image/jpeg" in str(part))
+
+
 @fault("role.file-dropped", layer=Layer.REQUEST, breaks={"role.media.refused-on-text-model"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     """Sounds and files are left out in silence."""
@@ -26,6 +32,21 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """A sound for a model that reads text only is a 500."""
     return crash_when(lambda body: b"input_audio" in json.dumps(body).encode(), answer, ctx)
+
+
+def _has_picture(body: Body) -> bool:
+    parts = [p for m in messages(body) if isinstance(m.get("content"), list) for p in m["content"]]
+    return any(kind(p) == "image_url" for p in parts)
+
+
+@fault(
+    "role.picture-crashes",
+    layer=Layer.HTTP,
+    breaks={"role.image.no-5xx", "error.feature.unsupported-refused"},
+)
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """A picture for a model that reads text only is a 500, as of llama.cpp b11434: image input is not supported."""
+    return crash_when(_has_picture, answer, ctx)
 
 
 def _urls(body: Body) -> list[str]:
@@ -87,3 +108,9 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     """A model that reads pictures fails on some data URIs while it prepares them."""
     return see(request, lambda url: url.startswith("data:image/jpeg;base64,"))
+
+
+@fault("role.jpeg-crashes", layer=Layer.HTTP, breaks={"role.image.no-5xx"})
+def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
+    """A model that reads text only refuses PNG, and is a 500 for JPEG: no decoder was built in."""
+    return crash_when(lambda body: any(u.startswith("data:image/jpeg") for u in _urls(body)), answer, ctx)

@@ -56,7 +56,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 @fault(
     "sse.accepted",
     layer=Layer.HTTP,
-    breaks={"sse.response.event-stream", "stop.forms.accepted"},
+    breaks={"sse.response.event-stream"},
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """A stream comes with status 202."""

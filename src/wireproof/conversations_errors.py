@@ -41,6 +41,13 @@ _ROUTES: dict[str, dict[str, Any]] = {
     "/tokenize": {"prompt": "Hello"},
 }
 
+# A guard that looks at the prefix /v1 does not see these: vLLM has them beside it.
+_AT_THE_ROOT: dict[str, dict[str, Any]] = {
+    "/tokenize": {"prompt": "Hello"},
+    "/detokenize": {"tokens": [1]},
+    "/invocations": {"max_tokens": 1, "messages": [{"role": "user", "content": "Hello"}]},
+}
+
 
 @conversation("auth-routes", "The other routes without a key.", valid=False)
 async def _(session: Session) -> None:
@@ -48,6 +55,8 @@ async def _(session: Session) -> None:
     await session.send("get-models", replace(unkeyed, method="GET", path="/models"))
     for path, body in _ROUTES.items():
         await session.send(f"post{path.replace('/', '-')}", replace(unkeyed, path=path, body=body))
+    for path, body in _AT_THE_ROOT.items():
+        await session.send(f"post-root{path.replace('/', '-')}", replace(unkeyed, path=path, root=True, body=body))
 
 
 _MALFORMED = {
@@ -65,15 +74,15 @@ async def _(session: Session) -> None:
         await session.send(name, wrong)
 
 
-_ORIGIN = "https://app.example.com"
+ORIGIN = "https://app.example.com"
 
 
 @conversation("auth-cors", "A browser's request from another origin, and its preflight.", valid=False)
 async def _(session: Session) -> None:
-    models = Scenario(name="cors", what="GET", method="GET", path="/models", headers={"Origin": _ORIGIN})
+    models = Scenario(name="cors", what="GET", method="GET", path="/models", headers={"Origin": ORIGIN})
     await session.send("get", models)
     asked = {
-        "Origin": _ORIGIN,
+        "Origin": ORIGIN,
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization,content-type",
     }

@@ -39,13 +39,15 @@ def nonce(number: int) -> str:
 def _nonce_request(number: int, request_id: str = "") -> Scenario:
     word = nonce(number)
     schema = _object(nonce={"type": "string", "enum": [word]})
-    made = _request(f'Say: {{"nonce": "{word}"}}', 90, response_format=_strict(schema))
+    # Every other one is a stream: mixing up the pieces of answers is another fault than mixing up answers.
+    stream = {"stream": True} if number % 2 else {}
+    made = _request(f'Say: {{"nonce": "{word}"}}', 90, response_format=_strict(schema), **stream)
     return replace(made, headers={"X-Request-Id": request_id}) if request_id else made
 
 
 @conversation(
     "parallel-nonces",
-    "Sixteen requests at a time, each with a word of its own; eight more that share an X-Request-Id.",
+    "Sixteen requests at a time, half of them streams, each with a word of its own; eight more share an X-Request-Id.",
     exclusive=True,
     load=True,
     optional="strict json_schema",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .evidence import is_stream
 from .exchange import Exchange
 from .view import view
 from .wire.strictjson import get
@@ -29,6 +30,24 @@ def error_of(x: Exchange) -> dict[str, Any] | None:
     """The object under `error` of an error answer; None when there is none."""
     found = get(x.parsed.value, "error") if is_error_answer(x) and x.parsed.ok else None
     return found if isinstance(found, dict) else None
+
+
+@view
+def stream_error_of(x: Exchange) -> dict[str, Any] | None:
+    """The object under `error` of the first error event of a stream; None when there is none.
+
+    (An error inside a chunk is another matter: chunk.error.absent.)
+    """
+    if not is_stream(x):
+        return None
+    event = next((e for e in x.errors if get(e.value, "choices") is None), None)
+    found = get(event.value, "error") if event is not None else None
+    return found if isinstance(found, dict) else None
+
+
+def any_error_of(x: Exchange) -> dict[str, Any] | None:
+    """The error object of an answer, whether its status or an event of its stream says that it failed."""
+    return error_of(x) if is_error_answer(x) else stream_error_of(x)
 
 
 def told_error(x: Exchange) -> Any:

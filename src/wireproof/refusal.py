@@ -47,14 +47,18 @@ def must_accept(x: Exchange, what: str, usual: Exchange | None = None) -> None:
 
 def must_refuse(x: Exchange, what: str) -> None:
     """Fail unless the request was refused with a 4xx."""
-    must_be_judged(x)
+    if x.answered.status in BUSY_OR_LOCKED:
+        raise inconclusive(f"the request was not judged: {x.refusal()}")
     if x.ok and get(x.parsed.value, "error"):
         raise inconclusive("an error came with status 200: another rule judges that")
     require(is_refused(x), f"a 4xx for {what}", got=f"{x.status}" if x.ok else x.refusal(), owner=x)
 
 
 def must_not_crash(x: Exchange) -> None:
-    """Fail on a 5xx; any other answer will do (that there is one at all is http.body.framed-exactly's matter)."""
+    """Fail on a 5xx; any other judgement of the request will do.
+
+    (That there is an answer at all is http.body.framed-exactly's matter.)
+    """
     must_be_judged(x)
     status = x.answered.status
     require(status is None or status < 500 or status == 501, "no 5xx", got=x.refusal(), owner=x)

@@ -9,6 +9,7 @@ from typing import Any
 
 from wireproof.evidence import ALL_ANSWERS, ANSWERS
 from wireproof.exchange import Exchange
+from wireproof.refusal import must_be_judged
 from wireproof.rules import MUST, SHOULD, Each, client, each_of, observed, openapi, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.sse import AnomalyKind
@@ -162,6 +163,7 @@ def test_n_bounds(x: Exchange) -> None:
     Silent clamping gives fewer choices than the client goes on to index.
     """
     response, n = x.answered, x.asked.get("n")
+    must_be_judged(x)
     refused = x.status is not None and 400 <= x.status < 500
     # A server with a higher cap keeps its word when it really gives as many.
     if not refused and x.ok and is_int(n) and n > 128 and not x.is_event_stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from wireproof.defects import defect
-from wireproof.envelopes import error_of, is_error_answer, is_json_error, members_problem
+from wireproof.envelopes import any_error_of, error_of, is_error_answer, is_json_error, members_problem
 from wireproof.exchange import Exchange
 from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
@@ -18,7 +18,7 @@ _LOCKED = 401  # auth.body.envelope judges that one
 
 ERRORS = Each("every error answer", is_error_answer, _NEEDS)
 JSON_ERRORS = Each("every error answer in JSON", lambda x: is_json_error(x) and x.status != _LOCKED, _NEEDS)
-ENVELOPES = Each("every error object", lambda x: is_error_answer(x) and error_of(x) is not None, _NEEDS)
+ENVELOPES = Each("every error object, of a stream too", lambda x: any_error_of(x) is not None, _NEEDS)
 
 
 @rule(
@@ -77,7 +77,7 @@ def test_code_string_or_null(x: Exchange) -> None:
 
     Typed clients in Go, Rust and C# fail to decode it; openai-python makes "400" of it, which no program expects.
     """
-    code = (error_of(x) or {}).get("code")
+    code = (any_error_of(x) or {}).get("code")
     if isinstance(code, (dict, list, bool)):
         raise NotApplicable("error.envelope.members judges that")
     require(code is None or isinstance(code, str), "a string or null", got=code, at=_all(x))
@@ -93,7 +93,7 @@ def test_null_not_spelled(x: Exchange) -> None:
 
     `if e.code:` is true for the text: programs branch on a code that is none, and people read "param None".
     """
-    error = error_of(x) or {}
+    error = any_error_of(x) or {}
     spelled = [name for name in ("type", "param", "code") if _is_spelled(error.get(name))]
     require(not spelled, "null", got=f"{', '.join(spelled)}: {error.get(spelled[0])!r}" if spelled else "", at=_all(x))
 
@@ -130,14 +130,20 @@ def test_media_json(x: Exchange) -> None:
     source=openapi("Error.param"),
 )
 def test_param_names_it(x: Exchange) -> None:
-    """error.param names the member that was wrong.
+    """error.param names the member that was wrong, by its name or with the way to it.
 
-    Without it, whoever sent twenty parameters has to guess from prose which one it was.
+    Without it, whoever sent twenty parameters has to guess from prose which one it was. (body.top_p and
+    messages[0].role name it; stop_p does not name top_p.)
     """
     found, wrong = defect(x), (error_of(x) or {}).get("param", 0)
     if found is None or not (wrong is None or isinstance(wrong, str)) or _is_spelled(wrong):
         raise NotApplicable("there is no usable param: another rule judges that")
-    require(found.param in (wrong or ""), f"param {found.param!r} for {found.what}", got=wrong, at=_all(x))
+    require(_is_named(found.param, wrong or ""), f"param {found.param!r} for {found.what}", got=wrong, at=_all(x))
+
+
+def _is_named(name: str, param: str) -> bool:
+    """Whether a name stands in the text as a word of its own."""
+    return re.search(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", param) is not None
 
 
 # OpenAI's words; 401s and others of the same family may use any of them.
@@ -161,7 +167,7 @@ def test_type_vocabulary(x: Exchange) -> None:
 
     Gateways and retry logic switch on it; a home-made "BadRequestError" takes the default way.
     """
-    kind = (error_of(x) or {}).get("type")
+    kind = (any_error_of(x) or {}).get("type")
     if not isinstance(kind, str) or _is_spelled(kind):
         raise NotApplicable("another rule judges that")
     require(kind in _TYPES, "invalid_request_error or another word of OpenAI's", got=kind, at=_all(x))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
 from wireproof import fuzz
+from wireproof.envelopes import told_error
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
 from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MUST, SHOULD, Each, client, contract, each_of, observed, of, rule
+from wireproof.rules import MUST, SHOULD, Each, client, contract, each_of, observed, of, openapi, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.transcript import Ending
 
 _BUSY = (429, 503)
+# What openai-python waits for at most (seconds).
+_PATIENCE = 120
 _FUZZ = tuple(fuzz.names())
 
 
@@ -26,6 +32,22 @@ def test_fuzz_never_5xx(x: Exchange) -> None:
     if x.status in _BUSY:
         raise x.refused()
     require(x.status is None or x.status < 500 or x.status == 501, "a 4xx (or 200)", got=x.refusal())
+
+
+@rule(
+    "error.fuzz.not-ignored", SHOULD, on=each_of(*fuzz.telling()), source=openapi("CreateChatCompletionRequest: types")
+)
+def test_fuzz_not_ignored(x: Exchange) -> None:
+    """A value that cannot be read is refused with a 4xx, not passed over: no max_tokens "many", n {} or stop {}.
+
+    Whoever set a limit, a stop or a format gets an answer without it, and nothing says so. (What a lenient server can
+    read, 7 as "7" or any value as a truth, is not asked here, nor what it need not know.)
+    """
+    if x.answered.status in BUSY_OR_LOCKED:
+        raise x.refused()
+    if told_error(x) or (x.status is not None and x.status >= 500):
+        raise NotApplicable("it was not answered: error.plain.never-200 and error.fuzz.never-5xx judge that")
+    require(not x.ok, "a 4xx", got=f"{x.status}, an answer")
 
 
 @rule("error.server.survives", MUST, on=of("error-then-valid"), book="ERROR-024", source=contract("robustness"))
@@ -59,17 +81,28 @@ def test_server_survives(take: Take) -> None:
     source=client("openai-python", "_parse_retry_after_header"),
 )
 def test_overload_retry_after(x: Exchange) -> None:
-    """A 429 or 503 says when to come back: Retry-After of 1 to 120 s, or retry-after-ms.
+    """A 429 or 503 says when to come back: Retry-After within 1 to 120 s, or retry-after-ms.
 
-    SDKs obey it; without it hundreds of clients come back at the same half second, and openai-python gives up at
-    once when it is longer than 120 s.
+    SDKs obey it, in seconds or as a date; without it hundreds of clients come back at the same half second, and
+    LangChain.js gives a 429 up at once, as openai-python does when it is longer than 120 s. (RFC 9110 demands none,
+    so this is a warning.)
     """
     if x.status not in _BUSY:
         raise NotApplicable("the server was not too busy")
-    seconds, millis = (x.answered.header("retry-after") or "").strip(), x.answered.header("retry-after-ms") or ""
-    right = seconds.isascii() and seconds.isdigit() and len(seconds) < 4 and 1 <= int(seconds) <= 120
-    right = right or (not seconds and millis.strip().isdigit())
-    require(right, "Retry-After: 1 to 120", got=seconds or "no Retry-After")
+    told, millis = (x.answered.header("retry-after") or "").strip(), x.answered.header("retry-after-ms") or ""
+    right = told.isascii() and told.isdigit() and len(told) < 4 and 1 <= int(told) <= _PATIENCE
+    right = right or _is_soon(told, x.dated) or (not told and millis.strip().isdigit())
+    require(right, "Retry-After: 1 to 120", got=told or "no Retry-After")
+
+
+def _is_soon(date: str, now: float | None) -> bool:
+    """Whether a date (RFC 9110, 10.2.3) is within two minutes of the answer's own, where it has one."""
+    try:
+        when = parsedate_to_datetime(date)
+        then = when.replace(tzinfo=when.tzinfo or UTC).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return now is None or 0 <= then - now <= _PATIENCE
 
 
 @rule(

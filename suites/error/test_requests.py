@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from wireproof.defects import defect
 from wireproof.envelopes import error_of, told_error
+from wireproof.evidence import PLAIN_SCENARIOS, is_answer
 from wireproof.exchange import Exchange
 from wireproof.refusal import BUSY_OR_LOCKED, must_not_crash
-from wireproof.rules import MUST, SHOULD, Each, client, contract, each_of, observed, of, rfc, rule
+from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, each_of, engine, observed, of, rfc, rule
 from wireproof.scenario import load
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
@@ -39,6 +41,46 @@ def test_context_over(x: Exchange) -> None:
     whole = counted >= _SENTENCES
     require(whole, f"a 4xx, or {_SENTENCES} prompt tokens and more", got=f"200 and {counted} prompt tokens")
     raise NotApplicable(f"the context is larger than this prompt ({counted} tokens)")
+
+
+def _is_list(x: Exchange) -> bool:
+    """A list of models, as it is."""
+    return x.request.method == "GET" and x.request.path.split("?", 1)[0].rstrip("/").endswith("/models") and x.ok
+
+
+@rule(
+    "error.context.within-limit",
+    SHOULD,  # either the list is wrong, or the prompt was cut: the wire does not say which
+    on=Across(
+        "the list of models, and every chat answer",
+        lambda x: _is_list(x) or is_answer(x),
+        ("models", *OVER.needs, *PLAIN_SCENARIOS),
+    ),
+    source=engine("vllm", "max_model_len of the model list"),
+)
+def test_context_within_limit(found: Sequence[Exchange]) -> None:
+    """No answer counts more prompt tokens than the max_model_len that the list of models has for the model.
+
+    Such a prompt was cut in silence, and counted as it came: the answer is about a part of it. Or the list is wrong,
+    and routers cut by it.
+    """
+    most: dict[str, int] = {}
+    for x in found:
+        data = get(x.parsed.value, "data") if _is_list(x) else None
+        for entry in data if isinstance(data, list) else []:
+            name, length = get(entry, "id"), get(entry, "max_model_len")
+            if isinstance(name, str) and is_int(length) and length > 0:
+                most[name] = length
+    compared = 0
+    for x in found:
+        if _is_list(x):
+            continue
+        limit, counted = most.get(str(x.asked.get("model"))), get(x.usage, "prompt_tokens")
+        if limit is not None and is_int(counted):
+            compared += 1
+            require(counted <= limit, f"a 4xx, or at most {limit} prompt tokens", got=f"200 and {counted}", owner=x)
+    if not compared:
+        raise NotApplicable("no answer with usage comes from a model with max_model_len")
 
 
 @rule(

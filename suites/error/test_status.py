@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
+from wireproof import fuzz
 from wireproof.defects import Kind, defect
 from wireproof.envelopes import error_of, told_error
 from wireproof.exchange import Exchange
@@ -13,7 +15,7 @@ from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, observ
 from wireproof.scenario import load
 from wireproof.verdict import NotApplicable, inconclusive, require
 
-# Scenarios whose statuses have rules of their own.
+# Scenarios whose statuses have rules of their own. (What of a fuzzed body is refused: error.fuzz.not-ignored.)
 _OTHERS = ("fuzz-", "auth-")
 _RETRIES = client("openai-python", "_base_client._should_retry")
 
@@ -21,7 +23,7 @@ _RETRIES = client("openai-python", "_base_client._should_retry")
 def _of_kind(*kinds: Kind) -> Each:
     """Every chat request with such a defect that was answered, by its own name in messages."""
     names = {
-        Kind.JSON: ("body-not-json",),
+        Kind.JSON: ("body-not-json", "stream-not-json"),
         Kind.MESSAGES: ("messages-missing", "messages-empty", "messages-no-role", "stream-invalid-messages"),
         Kind.MODEL_MISSING: ("model-missing",),
         Kind.MODEL_UNKNOWN: ("model-unknown", "stream-unknown-model"),
@@ -260,10 +262,36 @@ def test_plain_never_200(x: Exchange) -> None:
     require(not told, "a 4xx or 5xx status", got=f"200 with {x.text[:120]}", at=(0, len(x.answered.content)))
 
 
+_KEYS = "auth-"  # what differs there is no part of the body
+_STREAM_TEXT = re.compile(r'"stream"\s*:\s*true\s*,?\s*')
+# Bodies that are sent in both ways.
+_PAIRS = (
+    *("parameter-word", "stream-invalid-parameter", "model-unknown", "stream-unknown-model"),
+    *("messages-empty", "stream-invalid-messages", "body-not-json", "stream-not-json"),
+    *(name for name in fuzz.names() if name.removesuffix("-stream") + "-stream" in fuzz.names()),
+)
+
+
 def _may_have_twin(x: Exchange) -> bool:
     refused = x.status is not None and x.status >= 400
     short = not x.request.omitted and len(x.request.body) < 100_000
-    return x.is_chat and (refused or not x.valid) and short and not x.scenario.startswith(_OTHERS)
+    return x.is_chat and (refused or not x.valid) and short and not x.scenario.startswith(_KEYS)
+
+
+def _twin_key(x: Exchange) -> tuple[str, bool] | None:
+    """What two requests share that differ only in asking for a stream, and whether this one does.
+
+    None for a body that may have asked for one in another way: `"stream": "perhaps"`.
+    """
+    kind = x.request.header("content-type")
+    if not x.asked:  # a body that is no JSON object says by its bytes what it asks for
+        text, times = _STREAM_TEXT.subn("", x.request.body.decode("utf-8", errors="replace"))
+        return json.dumps([text, kind]), times > 0
+    if not isinstance(x.asked.get("stream"), bool | None):
+        return None
+    dropped = ("stream", "stream_options") if isinstance(x.asked.get("stream_options"), dict) else ("stream",)
+    rest = {k: v for k, v in x.asked.items() if k not in dropped}
+    return json.dumps([rest, kind], sort_keys=True), x.asked_stream
 
 
 @rule(
@@ -272,7 +300,7 @@ def _may_have_twin(x: Exchange) -> bool:
     on=Across(
         "every refused request that was sent with and without stream",
         _may_have_twin,
-        ("parameter-word", "stream-invalid-parameter", "model-unknown", "stream-unknown-model"),
+        _PAIRS,
     ),
     source=client("openai-python", "_make_status_error"),
 )
@@ -283,12 +311,11 @@ def test_status_same_for_stream(found: Sequence[Exchange]) -> None:
     """
     plain: dict[str, Exchange] = {}
     pairs = 0
-    for x in sorted(found, key=lambda x: x.asked_stream):
-        if not x.asked or x.status in BUSY_OR_LOCKED or x.status is None or x.status >= 500 or told_error(x):
+    keyed = [(*named, x) for x in found if (named := _twin_key(x)) is not None]
+    for key, streamed, x in sorted(keyed, key=lambda one: one[1]):
+        if x.status in BUSY_OR_LOCKED or x.status is None or x.status >= 500 or told_error(x):
             continue
-        rest = {k: v for k, v in x.asked.items() if k not in ("stream", "stream_options")}
-        key = json.dumps([rest, x.request.header("content-type")], sort_keys=True)
-        if not x.asked_stream:
+        if not streamed:
             plain.setdefault(key, x)
         elif key in plain and max(plain[key].status or 0, x.status) >= 400:
             pairs += 1

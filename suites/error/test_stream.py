@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from wireproof.envelopes import members_problem, stream_error_of
 from wireproof.evidence import is_stream
 from wireproof.exchange import Exchange
-from wireproof.rules import MUST, Each, client, rule, unobservable
+from wireproof.rules import MUST, SHOULD, Each, client, openapi, rule, unobservable
 from wireproof.verdict import NotApplicable, require
 from wireproof.wire.strictjson import get
 
@@ -33,6 +34,27 @@ def test_stream_wrapped(x: Exchange) -> None:
     message = get(event.value, "error", "message")
     told = isinstance(message, str) and bool(message.strip())
     require(told, '{"error": {"message": "..."}}', got=event.event.data, at=event)
+
+
+@rule(
+    "error.stream.members",
+    SHOULD,  # the schema is that of HTTP answers, and clients were seen to need the message only
+    on=Each("every chat stream with a wrapped error", lambda x: stream_error_of(x) is not None, ()),
+    source=openapi("Error.required"),
+)
+def test_stream_members(x: Exchange) -> None:
+    """The error of a stream has type (a string), param and code (strings or null) beside its message, as any other.
+
+    openai-python puts them into its APIError: a program that switches on type or code knows the error of a refusal,
+    and not the same one in mid-stream.
+    """
+    error = stream_error_of(x) or {}
+    message = error.get("message")
+    if not (isinstance(message, str) and message.strip()):
+        raise NotApplicable("there is no message: error.stream.wrapped judges that")
+    event = next(e for e in x.errors if get(e.value, "error") is error)
+    problem = members_problem(error)
+    require(not problem, "message, type, param and code", got=f"{problem} in {event.event.data[:100]}", at=event)
 
 
 unobservable(

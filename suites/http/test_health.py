@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from wireproof.exchange import Exchange
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import MUST, contract, each_of, rule
 from wireproof.verdict import require
-
-_BUSY = (429, 503)
 
 
 @rule(
@@ -21,7 +20,7 @@ def test_server_survives(x: Exchange) -> None:
     One malformed request of one client otherwise ends the service for all: mlx-lm 0.32.2 loses its generation
     thread to `"stop": 7` and answers every request after it with 404.
     """
-    if x.status in _BUSY:
+    if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     before = f" after {x.transcript.step}" if x.transcript.step else ""
     got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"

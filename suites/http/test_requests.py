@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wireproof.evidence import STREAM_SCENARIOS
 from wireproof.exchange import CHAT_PATH, Exchange
-from wireproof.refusal import BUSY_OR_LOCKED, LOCKED
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import MUST, SHOULD, Each, client, each_of, of, openapi, rfc, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
@@ -188,7 +188,7 @@ def test_body_too_large_refused(x: Exchange) -> None:
     """
     torn = x.response is None and x.transcript.ending in (Ending.RESET, Ending.CLOSED)
     require(not torn, "413 or 400", got=f"a {x.transcript.ending.value} connection without an answer")
-    if x.answered.status in LOCKED:
+    if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
     # 200 is right for a server that takes such a body; 422 is how FastAPI spells 400.
     require(x.ok or x.status in (400, 413, 422), "413 or 400 (or 200)", got=x.refusal())

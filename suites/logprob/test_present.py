@@ -5,6 +5,7 @@ from __future__ import annotations
 from wireproof.asking import response_format, tool_choice, top_logprobs, wants_logprobs
 from wireproof.evidence import PLAIN, is_answer, is_plain
 from wireproof.exchange import Exchange
+from wireproof.refusal import must_be_judged
 from wireproof.rules import MUST, SHOULD, Each, Source, contract, engine, observed, of, openapi, rule
 from wireproof.scores import entries, scored
 from wireproof.verdict import NotApplicable, inconclusive, require
@@ -141,6 +142,7 @@ def test_top_not_needed(with_five: Exchange, alone: Exchange, zero: Exchange) ->
     if not with_five.ok:
         raise with_five.refused()
     for x, what in ((alone, "without top_logprobs"), (zero, "with top_logprobs 0")):
+        must_be_judged(x)
         require(x.ok, f"200 for logprobs {what}, as with 5", got=x.refusal(), owner=x)
 
 
@@ -159,6 +161,7 @@ def test_null_is_absent(alone: Exchange, null: Exchange) -> None:
         raise alone.refused()
     if not _has_entries(alone):
         raise inconclusive("without top_logprobs there are no log probabilities either")
+    must_be_judged(null)
     require(null.ok, "200, as without top_logprobs", got=null.refusal(), owner=null)
     require(_has_entries(null), "log probabilities, as without top_logprobs", got="none", owner=null)
 
@@ -177,6 +180,7 @@ def test_out_of_range_refused(x: Exchange) -> None:
     A crash looks like an outage: clients send the same request again and again. A word taken for a number
     changes results without a word.
     """
+    must_be_judged(x)
     value = x.asked.get("top_logprobs")
     status = x.status or 0
     require(status < 500, f"a 4xx for top_logprobs {value!r}", got=x.refusal())
@@ -198,6 +202,7 @@ def test_limit_kept(x: Exchange) -> None:
     value = x.asked.get("top_logprobs")
     if not is_int(value):
         raise NotApplicable("logprob.top.out-of-range-refused judges other types")
+    must_be_judged(x)
     require(not x.ok, f"a 4xx for top_logprobs {value}", got=x.status)
 
 
@@ -213,6 +218,7 @@ def test_top_without_logprobs(x: Exchange) -> None:
 
     OpenAI refuses it, many servers ignore it; a crash looks like an outage, and clients retry.
     """
+    must_be_judged(x)
     require((x.status or 0) < 500, "a 4xx (or an answer without log probabilities)", got=x.refusal())
 
 
@@ -227,6 +233,7 @@ def test_top_needs_logprobs(x: Exchange) -> None:
 
     Ignored, it leaves the caller without the scores that he meant to get, and without a reason.
     """
+    must_be_judged(x)
     require(not x.ok, "a 4xx for top_logprobs without logprobs", got=x.status)
 
 
@@ -242,6 +249,7 @@ def test_combined_no_5xx(x: Exchange) -> None:
 
     Masked tokens have probability 0: their logarithm is -inf, and encoding it crashed server after server.
     """
+    must_be_judged(x)
     require((x.status or 0) < 500, "an answer, or a 4xx that says what cannot be combined", got=x.refusal())
 
 

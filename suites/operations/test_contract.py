@@ -43,6 +43,8 @@ unobservable(
 )
 
 _DEEP = 8
+# Optional in OpenAI's schema, and the first of equal requests finds nothing in the cache.
+_OF_THE_CACHE = "usage.prompt_tokens_details."
 
 
 def _shape(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -71,7 +73,8 @@ def _kind(value: Any) -> str:
 def test_members_repeat(take: Take) -> None:
     """The same request five times gives the same members with values of the same type.
 
-    A member that comes and goes breaks typed clients now and then, which is the hardest to find. A value may be null.
+    A member that comes and goes breaks typed clients now and then, which is the hardest to find. A value may be null,
+    and what says how much of the prompt was cached may be there only when something was.
     """
     shapes: list[tuple[Exchange, dict[str, str]]] = [(x, dict(_shape(x.completion))) for x in take.exchanges]
     if len(shapes) < 2:
@@ -79,7 +82,11 @@ def test_members_repeat(take: Take) -> None:
     _, first = shapes[0]
     nullable = {path for _, shape in shapes for path, kind in shape.items() if kind == "null"}
     for x, shape in shapes[1:]:
-        changed = sorted(p for p in set(first) ^ set(shape) if not any(p.startswith(f"{n}.") for n in nullable))
+        changed = sorted(
+            p
+            for p in set(first) ^ set(shape)
+            if not any(p.startswith(f"{n}.") for n in nullable) and not f"{p}.".startswith(_OF_THE_CACHE)
+        )
         require(not changed, "the same members each time", got=f"{changed[:3]} only now and then", owner=x)
         other = [p for p, k in shape.items() if p in first and {k, first[p]} - {"null"} not in ({k}, {first[p]}, set())]
         require(not other, "the same types each time", got=f"{other[:3]} of another type", owner=x)

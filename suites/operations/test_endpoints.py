@@ -10,10 +10,12 @@ from wireproof import gauges
 from wireproof.evidence import PLAIN_SCENARIOS
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
-from wireproof.rules import MAY, MUST, SHOULD, Across, contract, each_of, engine, of, rfc, rule
+from wireproof.refusal import BUSY_OR_LOCKED, must_be_judged
+from wireproof.rules import MAY, MUST, SHOULD, Across, contract, each_of, engine, observed, of, rfc, rule
 from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
 from wireproof.wire.transcript import Ending
 
+_DEBUGGING = "https://platform.openai.com/docs/api-reference/debugging-requests"
 # What a path answers at which nothing lives.
 _GONE = frozenset({404, 405, 410})
 _BROKEN = frozenset({Ending.RESET, Ending.CLOSED, Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT})
@@ -70,7 +72,7 @@ def test_h2c_ignored(x: Exchange) -> None:
     body then answer 400 or 422, "field required".
     """
     status = _answered(x, "an answer over HTTP/1.1")
-    if status == 101 or status in (401, 403, 429, 503):
+    if status == 101 or status in BUSY_OR_LOCKED:
         raise NotApplicable(f"the target answered {status}")
     require(200 <= status < 300, "200, as without the offer", got=x.refusal())
 
@@ -87,6 +89,8 @@ def test_body_256k(x: Exchange) -> None:
     Limits of 8 KB to 1 MB in front of engines cut off coding agents whose conversation would fit into the context.
     """
     status = _answered(x, "an answer to a body of 256 KB")
+    if status in BUSY_OR_LOCKED:
+        raise NotApplicable(f"the request was refused for another reason: {x.refusal()}")
     require(status != 413, "a body of 256 KB to be read", got=x.refusal())
     require(status < 500, "a body of 256 KB to be read", got=x.refusal())
     if not 200 <= status < 300:
@@ -101,7 +105,9 @@ def test_request_gzip(take: Take) -> None:
     """
     x = take["gzip"]
     expected = "200, or 415 (another 4xx will do)"
-    require(_answered(x, expected) < 500, expected, got=x.refusal(), owner=x)
+    status = _answered(x, expected)
+    must_be_judged(x)
+    require(status < 500, expected, got=x.refusal(), owner=x)
 
 
 @rule(
@@ -157,6 +163,49 @@ def test_deprecation_header(found: Sequence[Exchange]) -> None:
             require(days >= 60, "a sunset at least 60 days after the deprecation", got=f"{days:.0f} days", owner=x)
 
 
+# What a server says of the version of its API; what clients ask for has other names, but for a query of Azure's.
+_VERSIONS = ("openai-version", "x-api-version", "api-version")
+_ASKS_VERSION = re.compile(r"[?&]api[-_]version=", re.I)
+
+
+def _tells_version(x: Exchange) -> bool:
+    asks = _ASKS_VERSION.search(x.request.url) or any(x.request.header(name) for name in _VERSIONS)
+    return x.knows_headers and not asks
+
+
+@rule(
+    "operations.version.constant",
+    SHOULD,
+    on=Across(
+        "all responses with their headers to requests that ask for no version",
+        _tells_version,
+        PLAIN_SCENARIOS,
+        at_least=1,
+    ),
+    source=observed("openai-version: REST API version used for this request (currently 2020-10-01)", _DEBUGGING),
+)
+def test_version_constant(found: Sequence[Exchange]) -> None:
+    """A version header, where one is sent, is the same on all answers, and openai-version is a date.
+
+    None is demanded. Who logs it, or compares it before an upgrade, otherwise reads of a change that was none, or does
+    not see that two releases stand behind one address.
+    """
+    seen: dict[str, str] = {}
+    for x in found:
+        for name in _VERSIONS:
+            values = [value.strip() for value in x.answered.all(name)]
+            if not values:
+                continue
+            got = f"{name}: {', '.join(values)}"
+            require(len(values) == 1 and values[0], f"one value in {name}", got=got, owner=x)
+            date = name != "openai-version" or re.fullmatch(r"\d{4}-\d{2}-\d{2}(-preview)?", values[0])
+            require(date, "a date in openai-version, as in 2020-10-01", got=got, owner=x)
+            first = seen.setdefault(name, values[0])
+            require(values[0] == first, f"{name}: {first}, as before", got=got, owner=x)
+    if not seen:
+        raise NotApplicable("no version header is sent")
+
+
 def _http_date(text: str) -> float | None:
     try:
         return parsedate_to_datetime(text).timestamp()
@@ -177,7 +226,8 @@ def test_health_ok(x: Exchange) -> None:
     Load balancers take a server out that says otherwise, or never notice one that is down.
     """
     status = _answered(x, "an answer of the probe")
-    if status in (401, 403, 404, 405):
+    # (A 503 is how a probe says no: that one is judged.)
+    if status in (401, 403, 404, 405, 408, 429):
         raise NotApplicable(f"there is no open /health here ({status}); another probe may be documented")
     require(200 <= status < 300, "200 from a server that answers requests", got=x.refusal())
 

@@ -10,6 +10,7 @@ from wireproof.asking import tools
 from wireproof.calls import Call, calls, joinable, made_calls, shares_index, streamed_calls, torn
 from wireproof.evidence import is_answer
 from wireproof.exchange import Exchange
+from wireproof.refusal import must_be_judged
 from wireproof.rules import MUST, SHOULD, Each, Twins, contract, of, openapi, rule
 from wireproof.verdict import Inconclusive, Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
@@ -104,6 +105,7 @@ def test_flag_no_5xx(x: Exchange) -> None:
 
     Clients attach it to every request; a 5xx is sent again three times.
     """
+    must_be_judged(x)
     require((x.answered.status or 200) < 500, "200 or a 4xx", got=x.refusal())
 
 
@@ -144,6 +146,7 @@ def test_history_any_order(in_order: Exchange, swapped: Exchange) -> None:
     """
     if not in_order.ok:
         raise in_order.refused()
+    must_be_judged(swapped)
     require(swapped.ok, "200, as for results in the order of the calls", got=swapped.refusal(), owner=swapped)
 
 

@@ -129,7 +129,7 @@ def test_repetition_penalty_accepted(x: Exchange) -> None:
 @rule(
     "param.effort.accepted",
     MAY,
-    on=each_of("effort-low", "effort-max", "effort-unknown"),
+    on=each_of("effort-low", "effort-minimal", "effort-xhigh", "effort-max", "effort-unknown"),
     book="PARAM-026",
     source=openapi("ReasoningEffort; Verbosity"),
 )

@@ -6,21 +6,25 @@ Where the same request twice gives two answers, or where sampling changes nothin
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
-from wireproof.conversations_param import LETTER, token_ids
+from wireproof.conversations_param import LETTER, OPEN, token_ids
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
-from wireproof.rules import MAY, MUST, SHOULD, engine, of, openapi, rule
+from wireproof.refusal import is_refused, names
+from wireproof.rules import MUST, SHOULD, contract, engine, of, openapi, rule
 from wireproof.scores import Entry, finite, scored
-from wireproof.verdict import inconclusive, require
+from wireproof.verdict import Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
 _REQUEST = "CreateChatCompletionRequest"
 _EFFECTS = of("param-effects")
 _SAMPLING = "https://docs.vllm.ai/en/latest/api/vllm/sampling_params/"
-_STRENGTH = 2.0  # the frequency_penalty that is sent
+_STRENGTH = 2.0  # the penalty that is sent
 _SLACK = 0.5  # what rounding may do to a difference of log probabilities
+# How far back all engines look for what repetition_penalty counts as said (tokens; mlx-lm: 20).
+_WINDOW = 16
 
 
 def _text(x: Exchange) -> str:
@@ -39,8 +43,25 @@ def _greedy(effects: Take) -> str:
     return first
 
 
-def _must_pin(effects: Take, step: str, what: str) -> None:
-    """Fail when a request at temperature 1, with a parameter that leaves one token to choose from, is not greedy."""
+def _must_know(conversation: Take, step: str, parameter: str) -> None:
+    """Go on when the server knows an engine's own parameter: it refuses a value of the wrong type by name.
+
+    Who has never heard of a member may ignore it, as most servers do with what they do not know.
+    """
+    probes = conversation.steps(f"{step}-wrong")
+    if not probes:
+        raise inconclusive(f"{parameter} had no effect, and nothing shows whether the server knows it")
+    if probes[0].ok:
+        raise Unsupported(f"{parameter} has no effect, and any value is taken: the server does not know it")
+    if not (is_refused(probes[0]) and names(probes[0], parameter)):
+        raise inconclusive(f"{parameter} had no effect, and the answer to a wrong value does not name it")
+
+
+def _must_pin(effects: Take, step: str, what: str, own: str = "") -> None:
+    """Fail when a request at temperature 1, with a parameter that leaves one token to choose from, is not greedy.
+
+    `own` is the parameter's name where it is one of engines only.
+    """
     greedy, x = _greedy(effects), effects[step]
     if not x.ok:
         raise x.refused()
@@ -48,6 +69,8 @@ def _must_pin(effects: Take, step: str, what: str) -> None:
     if not any(text != greedy for text in free):
         raise inconclusive("sampling at temperature 1 gave the same as temperature 0: nothing shows what pinned it")
     found = _text(x)
+    if own and found != greedy:
+        _must_know(effects, step, own)
     require(found == greedy, f"{greedy!r} as at temperature 0, with {what}", got=found, owner=x)
 
 
@@ -62,26 +85,48 @@ def test_top_p_pins(effects: Take) -> None:
 
 @rule(
     "param.top-k.greedy",
-    MAY,
+    SHOULD,
     on=_EFFECTS,
     book="PARAM-025",
     source=engine("vllm", "SamplingParams.top_k", _SAMPLING),
 )
 def test_top_k_greedy(effects: Take) -> None:
-    """top_k 1 at temperature 1 gives the answer of temperature 0, or is refused.
+    """A server that knows top_k obeys it: top_k 1 at temperature 1 gives the answer of temperature 0.
 
-    Model cards recommend a top_k; ignored, the model is not the one that was evaluated.
+    Model cards recommend a top_k; ignored, the model is not the one that was evaluated. Refused, or ignored by a server
+    that takes any value for it, it is unsupported: no API of OpenAI's has it.
     """
-    _must_pin(effects, "top-k", "top_k 1")
+    _must_pin(effects, "top-k", "top_k 1", "top_k")
 
 
-@rule("param.min-p.greedy", MAY, on=_EFFECTS, source=engine("vllm", "SamplingParams.min_p", _SAMPLING))
+@rule("param.min-p.greedy", SHOULD, on=_EFFECTS, source=engine("vllm", "SamplingParams.min_p", _SAMPLING))
 def test_min_p_greedy(effects: Take) -> None:
-    """min_p 1 at temperature 1 gives the answer of temperature 0, or is refused.
+    """A server that knows min_p obeys it: min_p 1 at temperature 1 gives the answer of temperature 0.
 
-    Front ends for open models set it by default.
+    Front ends for open models set it by default. (As with top_k, who does not know it may ignore it.)
     """
-    _must_pin(effects, "min-p", "min_p 1")
+    _must_pin(effects, "min-p", "min_p 1", "min_p")
+
+
+@rule("param.stream.same-sample", SHOULD, on=_EFFECTS, source=contract("one answer, two ways to send it"))
+def test_stream_same_sample(effects: Take) -> None:
+    """seed and top_p do in a stream what they do in a plain answer.
+
+    A chat window streams, and the evaluation before it did not: settings that are lost on one of the two ways are lost
+    in silence. (What temperature 0 pins is compared by chunk.parity.with-plain.)
+    """
+    greedy, control = _greedy(effects), effects["stop-never-stream"]
+    if _text(control) != greedy:
+        raise inconclusive("a stream at temperature 0 says something else already: chunk.parity.with-plain judges that")
+    shown = False
+    for step, again in (("seed-7", "seed-7-again"), ("top-p", "greedy")):
+        x, plain = effects[f"{step}-stream"], effects[step]
+        if not (x.ok and plain.ok and effects[again].ok) or _text(plain) != _text(effects[again]):
+            continue  # what does not hold without a stream has rules of its own
+        shown = True
+        require(_text(x) == _text(plain), f"{_text(plain)!r} as without stream", got=_text(x), owner=x)
+    if not shown:
+        raise inconclusive("neither seed nor top_p has the same effect twice without a stream")
 
 
 @rule("param.stop.never-matching", MUST, on=_EFFECTS, source=openapi("StopConfiguration"))
@@ -113,7 +158,19 @@ def test_stop_newline(lines: Take) -> None:
 # -- penalties ------------------------------------------------------------------------------
 
 
-def _must_change(entries: tuple[Entry, ...]) -> bool:
+def _entries(x: Exchange) -> tuple[Entry, ...]:
+    """The entries of the one choice; inconclusive when they are not those of its text (mlx-lm names other tokens)."""
+    found = scored(x)[0]
+    if not found.agrees:
+        raise inconclusive("the log probabilities are not those of the text")
+    return found.entries
+
+
+# What a penalty takes from a token, given how often it was said.
+Cost = Callable[[int], float]
+
+
+def _must_change(entries: tuple[Entry, ...], cost: Cost) -> bool:
     """Whether the penalty must have changed the greedy choice: at some place it is more than the lead of the chosen
     token over another one."""
     said: Counter[Any] = Counter()
@@ -121,14 +178,29 @@ def _must_change(entries: tuple[Entry, ...]) -> bool:
         token, own = entry.token, finite(entry.logprob)
         if not isinstance(token, str) or own is None:
             return False
-        for other in entry.top:
-            name, score = get(other, "token"), finite(get(other, "logprob"))
-            if isinstance(name, str) and name != token and score is not None:
-                lead = own - score
-                if _STRENGTH * (said[token] - said[name]) > lead + _SLACK:
-                    return True
+        for name, lead in _leads(entry, token, own):
+            if cost(said[token]) - cost(said[name]) > lead + _SLACK:
+                return True
         said[token] += 1
     return False
+
+
+def _leads(entry: Entry, token: str, own: float) -> list[tuple[str, float]]:
+    """The other tokens at a place, each with the lead of the chosen one over it.
+
+    None where another one is likelier: something has changed the choice already, or the scores are not its own.
+    """
+    scores = [(get(other, "token"), finite(get(other, "logprob"))) for other in entry.top]
+    leads = [(name, own - score) for name, score in scores if isinstance(name, str) and score is not None]
+    return [(name, lead) for name, lead in leads if name != token] if all(lead >= 0 for _, lead in leads) else []
+
+
+def _must_differ(penalty: Take, step: str, parameter: str) -> None:
+    """Fail when a request with a penalty, which must show, got the answer of the open one."""
+    before, x = _text(penalty["open"]), penalty[step]
+    if not x.ok:
+        raise x.refused()
+    require(_text(x) != before, f"another answer with {parameter} 2", got=before, owner=x)
 
 
 @rule("param.penalty.effect", SHOULD, on=of("param-penalty"), source=openapi(f"{_REQUEST}.frequency_penalty"))
@@ -140,9 +212,62 @@ def test_penalty_effect(penalty: Take) -> None:
     """
     free, penalised = penalty["free"], penalty["penalised"]
     before = _text(free)
-    if not _must_change(scored(free)[0].entries):
+    if not _must_change(_entries(free), lambda times: _STRENGTH * times):
         raise inconclusive("nothing in the free answer repeats itself so often that the penalty must show")
     require(_text(penalised) != before, "another answer with frequency_penalty 2", got=before, owner=penalised)
+
+
+@rule("param.presence-penalty.effect", SHOULD, on=of("param-penalty"), source=openapi(f"{_REQUEST}.presence_penalty"))
+def test_presence_penalty_effect(penalty: Take) -> None:
+    """presence_penalty 2 changes an answer in which a token comes again where a new one was nearly as likely.
+
+    It is what moves a model on to new topics; ignored, a writer gets the same words whatever the slider says. It does
+    not grow with each repetition, so only a close decision, which the log probabilities show, must turn.
+    """
+    if not _must_change(_entries(penalty["open"]), lambda times: _STRENGTH if times else 0.0):
+        raise inconclusive("no token came again where a new one was nearly as likely")
+    _must_differ(penalty, "presence", "presence_penalty")
+
+
+def _must_turn(entries: tuple[Entry, ...]) -> bool:
+    """Whether repetition_penalty must have changed the greedy choice: a token of the last few came again, and one that
+    is in neither the answer nor the prompt was all but as likely.
+
+    The penalty divides logits, which no API shows; what stands at a lead of up to 0.5 turns for any logit above 1.
+    """
+    said: list[Any] = []
+    for entry in entries:
+        token, own = entry.token, finite(entry.logprob)
+        if not isinstance(token, str) or own is None:
+            return False
+        if token in said[-_WINDOW:]:
+            for name, lead in _leads(entry, token, own):
+                asked = name.strip().lower() in OPEN.lower()  # engines count the words of the prompt as said, too
+                if lead <= _SLACK and name not in said and not asked:
+                    return True
+        said.append(token)
+    return False
+
+
+@rule(
+    "param.repetition-penalty.effect",
+    SHOULD,
+    on=of("param-penalty"),
+    source=engine("vllm", "SamplingParams.repetition_penalty", _SAMPLING),
+)
+def test_repetition_penalty_effect(penalty: Take) -> None:
+    """A server that knows repetition_penalty obeys it: 2 turns a close decision for a token that was said before.
+
+    Model cards recommend it against loops. Refused, or ignored by a server that takes any value for it, it is
+    unsupported.
+    """
+    if not penalty["repetition"].ok:
+        raise penalty["repetition"].refused()
+    if not _must_turn(_entries(penalty["open"])):
+        raise inconclusive("no token came again where a new one was all but as likely")
+    if _text(penalty["repetition"]) == _text(penalty["open"]):
+        _must_know(penalty, "repetition", "repetition_penalty")
+    _must_differ(penalty, "repetition", "repetition_penalty")
 
 
 # -- logit_bias -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from wireproof.evidence import is_answer
 from wireproof.exchange import Exchange
 from wireproof.formatted import asks_json
 from wireproof.judge import Take
+from wireproof.refusal import is_refused
 from wireproof.rules import SHOULD, Each, contract, engine, observed, of, rule
 from wireproof.schema_check import violated
 from wireproof.thoughts import kept_in, only, switched_off, tag, thinks, thoughts, without_tags
@@ -93,8 +94,7 @@ def test_sweep(x: Exchange, take: Take) -> None:
         raise inconclusive("the model did not think: no reasoning in `reasoning` or `reasoning_content`")
     shown = False
     for step in take.steps():
-        refused = step.status is not None and 400 <= step.status < 500 and step.status not in (401, 408, 429)
-        require(not refused, "an answer, if an empty one", got=step.refusal(), owner=step)
+        require(not is_refused(step), "an answer, if an empty one", got=step.refusal(), owner=step)
         if not step.ok or tag(step) or (step.is_event_stream and step.errors):
             continue  # rules of their own judge that
         found = only(step)

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from wireproof.asking import Choice, tool_choice, tools
 from wireproof.exchange import Exchange
+from wireproof.judge import Take
 from wireproof.markers import call_json, every, found
-from wireproof.refusal import LOCKED
+from wireproof.prompts import prompt_tokens
+from wireproof.refusal import BUSY_OR_LOCKED
 from wireproof.rules import MAY, SHOULD, Each, client, contract, each_of, engine, of, rule
-from wireproof.thoughts import thinks, thoughts
+from wireproof.thoughts import NAMES, members, thinks, thoughts
 from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
 
 _CALLS = ("reasoning-call", "reasoning-call-stream", "reasoning-call-auto", "reasoning-call-auto-stream")
@@ -83,11 +85,62 @@ def test_history_accepted(x: Exchange) -> None:
 
     Clients send back the message as it came: a server that refuses its own member ends every second turn.
     """
-    if x.status in LOCKED:
+    if x.status in BUSY_OR_LOCKED:
         raise inconclusive(f"the request did not get there: {x.refusal()}")
     if x.status is not None and 200 <= x.status < 300 and not x.ok:
         raise inconclusive("a success with another status: the rules for http judge that")
     require(x.ok, "200", got=x.refusal())
+
+
+# The thought that is sent back has thirty words: a template without one may write an empty pair of tags.
+_LEAST = 15
+
+
+def _read(replay: Take, usual: Exchange, plain: Exchange) -> tuple[int, int, str]:
+    """How much a thought adds to the prompt under the server's own name, how much at most, and the own name."""
+    own = {name for message in members(plain) for name in NAMES if name in message} if plain.ok else set()
+    if not own:
+        raise inconclusive("an answer of this server has no member for thoughts")
+    grown = {name: prompt_tokens(replay[name]) - prompt_tokens(usual) for name in NAMES}
+    if max(grown.values()) < _LEAST:
+        raise inconclusive("no thought of the history reaches the model: the template may leave them out")
+    mine = max(own, key=lambda name: grown[name])
+    return grown[mine], max(grown.values()), mine
+
+
+@rule(
+    "reasoning.history.own-name-read",
+    SHOULD,
+    on=of("reasoning-replay", "role-tool", "reasoning-plain"),
+    source=contract("what the server wrote, it takes back"),
+)
+def test_own_name_read(replay: Take, usual: Exchange, plain: Exchange) -> None:
+    """A thought that reaches the model under one of the two names does so under the name that the server writes.
+
+    Agents send the message of a call back as it came. Where the template reads the other name, a model that thinks
+    between its calls has lost its plan at each result, and nobody sees it. (A template may read no thoughts at all.)
+    """
+    mine, most, name = _read(replay, usual, plain)
+    require(mine >= most / 2, f"{most} prompt_tokens more for {name}, as the other name", got=mine, owner=replay[name])
+
+
+@rule(
+    "reasoning.history.both-names-read",
+    MAY,
+    on=of("reasoning-replay", "role-tool", "reasoning-plain"),
+    source=client("opencode", "sends reasoning_content, whatever the server wrote"),
+)
+def test_both_names_read(replay: Take, usual: Exchange, plain: Exchange) -> None:
+    """Where thoughts of the history reach the model, they do so as `reasoning` and as `reasoning_content`.
+
+    vLLM reads the one, the AI SDK and qwen-code send the other: to the model, its thoughts before each call are empty.
+    """
+    mine, most, _ = _read(replay, usual, plain)
+    if mine < most / 2:
+        raise inconclusive("the server's own name is not read: reasoning.history.own-name-read judges that")
+    for name in NAMES:
+        grown = prompt_tokens(replay[name]) - prompt_tokens(usual)
+        require(grown >= most / 2, f"{most} prompt_tokens more for {name}", got=grown, owner=replay[name])
 
 
 @rule(
@@ -104,10 +157,13 @@ def test_switches_accepted(plain: Exchange, *switched: Exchange) -> None:
     separate_reasoning false. Thoughts cost money and time where nobody wants them; engines know different switches.
     """
     for x in switched:
+        if x.status in BUSY_OR_LOCKED:
+            continue
         require(x.status is None or x.status < 500, "an answer, or a 4xx", got=x.refusal(), owner=x)
     if not thinks(plain):
         raise inconclusive("the model did not think: no reasoning in `reasoning` or `reasoning_content`")
     accepted = [x for x in switched if x.ok]
     if not accepted:
-        raise Unsupported("every switch is refused")
+        unjudged = next((x for x in switched if x.status in BUSY_OR_LOCKED), None)
+        raise unjudged.refused() if unjudged else Unsupported("every switch is refused")
     require(not all(thinks(x) for x in accepted), "no reasoning with one of the switches", got="reasoning with each")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
 from wireproof.prompts import must_answer, prompt_tokens
-from wireproof.refusal import is_refused, must_not_crash
+from wireproof.refusal import BUSY, BUSY_OR_LOCKED, is_refused, must_not_crash
 from wireproof.rules import MUST, SHOULD, contract, of, openapi, rule
-from wireproof.verdict import inconclusive, require
+from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
+
+# The honest answer to what a server does not have at all.
+NOT_IMPLEMENTED = 501
 
 _PARTS = "ChatCompletionRequestUserMessageContentPart"
 
@@ -17,6 +20,15 @@ def _seen(media: Take, step: str) -> bool:
     """Whether a part was accepted, and made the prompt longer than the text alone."""
     x = media[step]
     return x.ok and prompt_tokens(x) > prompt_tokens(media["text"])
+
+
+# The forms of a picture in which nothing is wrong, or only unusual.
+_SOUND = ("png", "jpeg", "bare")
+
+
+def _sound(media: Take) -> list[Exchange]:
+    """What a sound picture came to, in each form that was sent (the bare one is not, where the PNG was accepted)."""
+    return [x for step in _SOUND for x in media.steps(step)]
 
 
 @rule("role.media.refused-on-text-model", SHOULD, on=of("role-media"), book="ROLE-008", source=openapi(_PARTS))
@@ -44,10 +56,28 @@ def test_image_counted(media: Take) -> None:
 
     An unchanged prompt_tokens means that it was thrown away: the model describes a picture that it never saw.
     """
-    x, text = media["png"], prompt_tokens(media["text"])
-    if not x.ok:
-        raise x.refused()
-    require(prompt_tokens(x) > text, f"a 4xx, or more than {text} prompt_tokens", got=prompt_tokens(x), owner=x)
+    accepted, text = [x for x in _sound(media) if x.ok], prompt_tokens(media["text"])
+    if not accepted:
+        raise media["png"].refused()
+    for x in accepted:
+        require(prompt_tokens(x) > text, f"a 4xx, or more than {text} prompt_tokens", got=prompt_tokens(x), owner=x)
+
+
+@rule("role.image.no-5xx", MUST, on=of("role-media", "models"), source=contract("an error of the request is a 4xx"))
+def test_image_no_5xx(media: Take, models: Exchange) -> None:
+    """A sound picture that the model cannot read is refused with a 4xx, never a 5xx.
+
+    llama.cpp answers 500 "image input is not supported": every SDK sends the same megabytes three times, and the chat
+    program says that the server is down. (Of a model that reads pictures, role.data-uri.accepted asks for more.)
+    """
+    if not media["text"].ok:
+        raise media["text"].refused()
+    if _reads_pictures(media, models):
+        raise NotApplicable("the model reads pictures: role.data-uri.accepted judges that")
+    for x in sorted(_sound(media), key=lambda x: x.answered.status in BUSY_OR_LOCKED):
+        must_not_crash(x)
+    if not any(x.ok or is_refused(x) or x.status == NOT_IMPLEMENTED for x in _sound(media)):
+        raise media["png"].refused()
 
 
 @rule("role.base64.bad-no-5xx", MUST, on=of("role-media"), source=contract("an error of the request is a 4xx"))
@@ -56,6 +86,8 @@ def test_base64_bad(media: Take) -> None:
 
     Encoders for URLs leave the padding out. A 5xx is repeated by every SDK with the same megabytes.
     """
+    if any((x.status or 0) >= 500 and x.status not in (BUSY, NOT_IMPLEMENTED) for x in media.steps("png")):
+        raise inconclusive("a sound picture is a 5xx, too: role.image.no-5xx judges that")
     for step in ("unpadded", "garbage"):
         must_not_crash(media[step])
 
@@ -89,7 +121,7 @@ def test_data_uri(media: Take, models: Exchange) -> None:
     """
     steps = ("png", "jpeg")
     readable = [step for step in steps if media[step].ok]
-    if not media["text"].ok or not (readable or _claims_vision(models) or _bare(media)):
+    if not media["text"].ok or not _reads_pictures(media, models):
         raise media["png"].refused()
     if any(media[step].ok and not _seen(media, step) for step in readable):
         raise inconclusive("the picture was dropped: role.image.counted judges that")
@@ -97,5 +129,8 @@ def test_data_uri(media: Take, models: Exchange) -> None:
         must_answer(media[step], f"a data URI of image/{step}")
 
 
-def _bare(media: Take) -> bool:
+def _reads_pictures(media: Take, models: Exchange) -> bool:
+    """Whether a data URI was accepted, the bare base64 seen, or the list of models says so."""
+    if media["png"].ok or media["jpeg"].ok or _claims_vision(models):
+        return True
     return any(x.ok and prompt_tokens(x) > prompt_tokens(media["text"]) for x in media.steps("bare"))

@@ -9,13 +9,23 @@ from wireproof.judge import Take
 from wireproof.prompts import must_answer, prompt_tokens
 from wireproof.refusal import is_refused, must_accept, must_not_crash, must_refuse
 from wireproof.rules import MAY, MUST, SHOULD, Each, client, contract, each_of, engine, observed, of, openapi, rule
-from wireproof.verdict import inconclusive, require
+from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.view import view
 from wireproof.wire.strictjson import get
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 # Roles that some engine's templates have beside those of the API.
 _EXTRA_ROLES = frozenset({"latest_reminder", "root", "model", "ipython", "observation", "critic", "control", "context"})
+
+
+# Unusual orders, and the step of role-prompts that has one message less.
+_ORDERS = {
+    "role-two-users": "user",
+    "role-assistant-first": "user",
+    "role-two-assistants": "talk",
+    "role-two-systems": "system-short",
+    "role-system-middle": "talk",
+}
 
 
 def _grown(more: Exchange, less: Exchange) -> int:
@@ -106,6 +116,28 @@ def test_function(x: Exchange) -> None:
     must_not_crash(x)
 
 
+# The longer result has thirty words more.
+_LEAST_OF_RESULT = 15
+
+
+@rule(
+    "role.function.counted",
+    SHOULD,
+    on=of("role-prompts", "role-function", "role-function-long"),
+    source=openapi("ChatCompletionRequestFunctionMessage.content: the return value from the function call"),
+)
+def test_function_counted(prompts: Take, x: Exchange, longer: Exchange) -> None:
+    """What a message of the deprecated role function says reaches the model, where the role is not refused.
+
+    Templates pass over roles that they do not know: the answer is made up, though the history has the result.
+    """
+    if is_refused(x) or is_refused(longer):
+        raise NotApplicable("the role is refused")
+    _text_tokens(prompts)
+    wanted, found = prompt_tokens(x) + _LEAST_OF_RESULT, prompt_tokens(longer)
+    require(found >= wanted, f"{wanted} prompt_tokens or more, with a longer result", got=found, owner=longer)
+
+
 @rule(
     "role.system.always-works",
     SHOULD,
@@ -173,9 +205,7 @@ def test_unknown(x: Exchange) -> None:
 @rule(
     "role.sequences.no-5xx",
     SHOULD,
-    on=each_of(
-        *("role-two-users", "role-two-systems", "role-system-middle", "role-assistant-first", "role-assistant-last")
-    ),
+    on=each_of(*_ORDERS, "role-assistant-last"),
     book="ROLE-010",
     source=engine("vllm", "a template that raises is a 400"),
 )
@@ -185,6 +215,44 @@ def test_sequences(x: Exchange) -> None:
     Chat templates raise on roles that do not alternate. As a 5xx it is repeated by every SDK, and counts as an outage.
     """
     must_not_crash(x)
+
+
+def _holds(more: Exchange, less: Exchange) -> bool:
+    """Whether a request has all messages of another, in their order, and more (older recordings have other texts)."""
+    longer, shorter = more.asked.get("messages"), less.asked.get("messages")
+    if not (isinstance(longer, list) and isinstance(shorter, list)):
+        return False
+    rest = iter(longer)
+    return len(longer) > len(shorter) and all(any(m == other for other in rest) for m in shorter)
+
+
+@rule(
+    "role.sequences.counted",
+    SHOULD,
+    on=of("role-prompts", *_ORDERS),
+    source=openapi("CreateChatCompletionRequest.messages: the messages of the conversation so far"),
+)
+def test_sequences_counted(prompts: Take, *orders: Exchange) -> None:
+    """Every message of an unusual order makes the prompt longer, or the order is refused with a 4xx.
+
+    Agents stack system messages, and chat programs begin with a greeting. Templates that read the first or the last of
+    them only answer 200 as if nothing had been said. (How they are merged is the server's choice.)
+    """
+    text = _text_tokens(prompts)
+    heard = prompts["system"].ok and prompts["system-short"].ok
+    heard = heard and _grown(prompts["system"], prompts["system-short"]) >= text / 2  # role.system.reaches-model
+    # A template's own system text, for which one from the middle is put, may be longer than ours.
+    instead = heard and _grown(prompts["system-short"], prompts["user"]) <= 0
+    unheard = {"role-two-systems": not heard, "role-system-middle": not heard or instead}
+    pairs = [(x, prompts[_ORDERS[x.scenario]]) for x in orders if x.ok and not unheard.get(x.scenario)]
+    pairs = [(x, less) for x, less in pairs if less.ok and _holds(x, less)]
+    for x, less in pairs:
+        wanted, found = prompt_tokens(less), prompt_tokens(x)
+        require(found > wanted, f"more than the {wanted} prompt_tokens of one message less", got=found, owner=x)
+    if not pairs and all(is_refused(x) for x in orders):
+        raise NotApplicable("every unusual order is refused")
+    if not pairs:
+        raise inconclusive("no unusual order can be compared with the usual one")
 
 
 def _text(x: Exchange) -> str:

@@ -110,7 +110,7 @@ def test_control_survives(x: Exchange) -> None:
 
     One client's typing error must not end the service, nor the running requests, of all the others.
     """
-    if x.status in (429, 503):
+    if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
     require(_served(x), f"200 after {x.transcript.step.removeprefix('control-')}", got=got)

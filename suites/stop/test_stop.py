@@ -6,6 +6,7 @@ from typing import Any
 
 from wireproof.evidence import is_answer
 from wireproof.exchange import Exchange
+from wireproof.refusal import must_accept, must_not_crash, must_refuse
 from wireproof.rules import MUST, SHOULD, Each, Twins, contract, each_of, of, openapi, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, parse
@@ -54,8 +55,8 @@ def test_forms_accepted(x: Exchange) -> None:
 
     Prompt scaffolding uses both forms; a refusal breaks it on the first call.
     """
-    response = x.answered
-    require(x.ok, "200 for this form of stop", got=x.refusal(), at=(0, min(len(response.content), 200)))
+    must_not_crash(x)  # the form is OpenAI's own: no other rule asks for an answer to it
+    must_accept(x, "this form of stop")
 
 
 @rule(
@@ -171,7 +172,6 @@ def test_values_refused(x: Exchange) -> None:
 
     Ignored in silence, the answer runs on, and nothing says why.
     """
-    refused = x.answered.status is not None and 400 <= x.answered.status < 500
-    if not refused and x.ok and len(_stops(x)) > 4:
+    if x.ok and len(_stops(x)) > 4:
         return  # a server may take more; stop.text.excluded judges whether it obeys them
-    require(refused, "a 4xx for this stop", got=x.status)
+    must_refuse(x, "this stop")

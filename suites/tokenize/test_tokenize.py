@@ -9,6 +9,7 @@ from wireproof.conversations_tokenize import TEXT, token_ids
 from wireproof.evidence import is_answer
 from wireproof.exchange import Exchange
 from wireproof.judge import Take
+from wireproof.refusal import BUSY_OR_LOCKED, must_be_judged
 from wireproof.rules import MAY, SHOULD, Across, Each, contract, engine, of, rule
 from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
@@ -38,7 +39,8 @@ def _is_tokenize(x: Exchange) -> bool:
 
 def _found(x: Exchange) -> Any:
     """The JSON of a tokenizer's answer; unsupported when the target has no such endpoint, or not for this request."""
-    if x.status in (401, 408, 429):
+    # (A 403 may be how a gateway says that this endpoint is not offered.)
+    if x.status in BUSY_OR_LOCKED - {403}:
         raise inconclusive(f"the request did not get there: {x.refusal()}")
     if x.status is not None and (400 <= x.status < 500 or x.status == 501):
         raise Unsupported(f"a tokenizer endpoint: {x.refusal()}")
@@ -235,5 +237,6 @@ def test_errors_and_speed(take: Take) -> None:
         took = text.transcript.ended_at
         require(took < _QUICK, f"an answer within {_QUICK:g} s", got=f"after {took:.1f} s", owner=text)
     for x in take.steps("bad-"):
+        must_be_judged(x)
         status = x.status or 0
         require(400 <= status < 500, "a 4xx", got=x.refusal(), owner=x)

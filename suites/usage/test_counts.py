@@ -8,6 +8,7 @@ from typing import Any
 
 from wireproof.evidence import ANSWERS, PLAIN, TWINS, is_answer, is_plain
 from wireproof.exchange import Exchange
+from wireproof.refusal import must_be_judged
 from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, each_of, of, openapi, rule
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
@@ -337,5 +338,6 @@ def test_stream_options_needs_stream(x: Exchange) -> None:
 
     Accepting it in silence hides a defect of the client, which waits for a usage chunk.
     """
+    must_be_judged(x)
     status = x.answered.status
     require(status is not None and 400 <= status < 500, "a 4xx for stream_options without stream", got=status)

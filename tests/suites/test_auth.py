@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from wireproof.exchange import Exchange
+from wireproof.reference_server.memory import record
 from wireproof.scenario import load
 from wireproof.suites.auth.test_answers import WRONG_KEY
 from wireproof.verdict import Status
@@ -117,6 +118,33 @@ def test_side_doors() -> None:
     assert verdict("auth.models.alike", MISSING, _route("get-models", 200)) is FAIL
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "outcome"),
+    [
+        ("/tokenize", 200, FAIL),
+        ("/invocations", 400, FAIL),
+        ("/tokenize", 401, PASS),
+        ("/detokenize", 403, PASS),
+        ("/tokenize", 404, Status.INCONCLUSIVE),
+        ("/tokenize", 307, Status.INCONCLUSIVE),
+        ("/tokenize", 503, Status.INCONCLUSIVE),
+        ("/tokenize", 429, Status.INCONCLUSIVE),
+    ],
+)
+def test_a_side_door_at_the_root(path: str, status: int, outcome: Status) -> None:
+    """Protects the owners of a vLLM: its guard looks at the prefix /v1 only."""
+    x = answer("auth-routes", status, step=f"post-root{path.replace('/', '-')}", path=path)
+    assert verdict("auth.routes.alike", MISSING, x) is outcome
+    assert outcome is not FAIL or path in explain("auth.routes.alike", MISSING, x)
+
+
+def test_the_root_is_asked_without_a_key() -> None:
+    takes = record(scenarios=["auth-routes"]).takes
+    sent = {x.request.path for x in takes[0].exchanges if x.transcript.step.startswith("post-root-")}
+    assert sent == {"/tokenize", "/detokenize", "/invocations"}
+    assert all(x.request.header("authorization") is None and x.status == 401 for x in takes[0].exchanges)
+
+
 def test_malformed_credentials() -> None:
     rule = "auth.malformed.no-5xx"
     steps = [answer("auth-malformed", status, step=f"s{status}") for status in (401, 400, 403)]
@@ -138,8 +166,12 @@ def test_the_scenarios_send_the_wrong_key() -> None:
         assert load()[name].headers == {"Authorization": f"Bearer {WRONG_KEY}"}
 
 
-def _cors(status: int, offered: bool = True, **headers: str) -> list[Exchange]:
-    allow = {"Access-Control-Allow-Origin": "*"} if offered else {}
+SITE = "https://app.example.com"
+BOTH = {"Access_Control_Allow_Headers": "Authorization, Content-Type"}
+
+
+def _cors(status: int, offered: str = "*", **headers: str) -> list[Exchange]:
+    allow = {"Access-Control-Allow-Origin": offered} if offered else {}
     preflight = {k.replace("_", "-"): v for k, v in headers.items()}
     return [
         answer("auth-cors", 200, headers=allow, step="get", method="GET", path="/v1/models"),
@@ -148,12 +180,49 @@ def _cors(status: int, offered: bool = True, **headers: str) -> list[Exchange]:
 
 
 def test_preflight() -> None:
-    rule, allowed = "auth.cors.preflight", "Authorization, Content-Type"
-    assert verdict(rule, *_cors(204, Access_Control_Allow_Headers=allowed)) is PASS
-    assert verdict(rule, *_cors(401)) is FAIL
-    assert verdict(rule, *_cors(405)) is FAIL
-    assert verdict(rule, *_cors(204, Access_Control_Allow_Headers="content-type")) is FAIL
-    assert verdict(rule, *_cors(401, offered=False)) is NOT_APPLICABLE
+    rule = "auth.cors.preflight"
+    assert verdict(rule, *_cors(204, **BOTH)) is PASS
+    assert verdict(rule, *_cors(401, **BOTH)) is FAIL
+    assert verdict(rule, *_cors(405, **BOTH)) is FAIL
+    assert verdict(rule, *_cors(401, offered="", **BOTH)) is NOT_APPLICABLE
+    for status in (408, 429, 503):
+        assert verdict(rule, *_cors(status, **BOTH)) is Status.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("names", "outcome"),
+    [
+        ("authorization,content-type", PASS),
+        ("X-Other, AUTHORIZATION , Content-Type,", PASS),
+        ("authorization, *", PASS),
+        ("*", FAIL),  # the star does not stand for Authorization
+        ("content-type", FAIL),
+        ("authorization", FAIL),
+        ("x-authorization, content-type", FAIL),
+        ("authorization content-type", FAIL),
+        ("", FAIL),
+    ],
+)
+def test_headers_that_a_preflight_allows(names: str, outcome: Status) -> None:
+    assert verdict("auth.cors.preflight", *_cors(204, Access_Control_Allow_Headers=names)) is outcome
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked", "outcome"),
+    [
+        (SITE, SITE, PASS),
+        ("*", SITE, PASS),
+        (SITE, "*", PASS),
+        ("*", "https://chat.example.org", FAIL),
+        ("*", "*, *", FAIL),  # two layers add one each
+        ("*", f"{SITE}/", FAIL),
+        ("https://chat.example.org", "https://chat.example.org", NOT_APPLICABLE),  # for that site only: legal
+        ("null", "null", NOT_APPLICABLE),
+    ],
+)
+def test_sites_that_a_preflight_allows(offered: str, asked: str, outcome: Status) -> None:
+    found = _cors(204, offered, Access_Control_Allow_Origin=asked, **BOTH)
+    assert verdict("auth.cors.preflight", *found) is outcome
 
 
 @pytest.mark.parametrize("value", [None, True, 0, "x", [], {}, {"error": []}, {"error": {"code": []}}])

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from wireproof import fuzz
 from wireproof.exchange import Exchange
-from wireproof.scenario import load
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -201,7 +199,7 @@ def test_status_is_the_same_for_a_stream() -> None:
     ("event", "status"),
     [
         ({"error": ERROR}, PASS),
-        ({"error": {"message": "boom"}}, PASS),
+        ({"error": {**ERROR, "message": "boom"}}, PASS),
         ({"object": "error", **ERROR}, FAIL),
         ({"error": "boom"}, FAIL),
         ({"error": {"message": ""}}, FAIL),
@@ -245,18 +243,6 @@ def test_features_are_refused_or_there() -> None:
     assert verdict(rule, refused_audio, plain(scenario="feature-image"), bare) is FAIL  # as many tokens as without
     seen = completion(usage={"prompt_tokens": 300, "completion_tokens": 2, "total_tokens": 302})
     assert verdict(rule, refused_audio, plain(seen, scenario="feature-image"), bare) is PASS
-
-
-def test_fuzzed_bodies() -> None:
-    rule, name = "error.fuzz.never-5xx", "fuzz-body-array"
-    assert verdict(rule, refusal(400, b"[]", scenario=name)) is PASS
-    assert verdict(rule, plain(scenario=name)) is PASS
-    assert broken(refusal(500, b"[]", scenario=name, type="server_error"), areas=AREAS) == {rule}
-    assert len(fuzz.names()) <= 40
-    assert all(load()[n].load and not load()[n].valid for n in fuzz.names())
-    contents = [s.content("m") for s in fuzz.scenarios()]
-    assert contents == [s.content("m") for s in fuzz.scenarios()]
-    assert len(set(contents)) == len(contents)
 
 
 def test_a_good_request_after_a_bad_one() -> None:

@@ -55,11 +55,15 @@ def test_the_path_below_v1(status: int, message: str, found: Status) -> None:
             "upgrade-h2c",
             {200: "pass", 400: "fail", 422: "fail", 429: "not-applicable"},
         ),
-        ("operations.body.256k-accepted", "body-256k", {200: "pass", 413: "fail", 500: "fail", 400: "not-applicable"}),
+        (
+            "operations.body.256k-accepted",
+            "body-256k",
+            {200: "pass", 413: "fail", 500: "fail", **dict.fromkeys((400, 401, 408, 429, 503), "not-applicable")},
+        ),
         (
             "operations.health.ok",
             "health-probe",
-            {200: "pass", 503: "fail", 404: "not-applicable", 401: "not-applicable"},
+            {200: "pass", 503: "fail", **dict.fromkeys((401, 404, 408, 429), "not-applicable")},
         ),
     ],
 )
@@ -76,6 +80,9 @@ def test_a_compressed_request() -> None:
     for status, expected in ((200, Status.PASS), (415, Status.PASS), (400, Status.PASS), (500, Status.FAIL)):
         x = refusal(status, "request-gzip", step="gzip")
         assert verdict("operations.encoding.request-gzip", x) is expected
+    for status in (401, 403, 408, 429, 503):
+        x = refusal(status, "request-gzip", step="gzip")
+        assert verdict("operations.encoding.request-gzip", x) is Status.INCONCLUSIVE
 
 
 def _idle(second: int, **headers: str) -> list[Exchange]:
@@ -112,6 +119,39 @@ def test_deprecation(deprecation: str | None, sunset: str | None, status: Status
     assert verdict("operations.deprecation.header", x) is status
 
 
+def _versions(*headers: dict[str, str], **more: Any) -> list[Exchange]:
+    return [plain(headers=h, **more) for h in headers]
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        (_versions({}, {}), Status.NOT_APPLICABLE),
+        (_versions({"openai-version": "2020-10-01"}, {}, {"OpenAI-Version": "2020-10-01"}), Status.PASS),
+        (_versions({"openai-version": "2020-10-01"}, {"openai-version": "2020-11-07"}), Status.FAIL),
+        (_versions({"openai-version": "v1"}), Status.FAIL),
+        (_versions({"openai-version": ""}), Status.FAIL),
+        (_versions({"x-api-version": "v1"}, {"api-version": "2024-10-21"}), Status.PASS),
+        (_versions({"x-api-version": "1.4"}, {"x-api-version": "1.5"}), Status.FAIL),
+        (_versions({"x-request-id": "a"}, {"x-ratelimit-limit-requests": "1"}), Status.NOT_APPLICABLE),
+    ],
+)
+def test_version_headers(found: list[Exchange], status: Status) -> None:
+    rule = "operations.version.constant"
+    assert verdict(rule, *found) is status
+    assert broken(*found, areas=AREAS) == ({rule} if status is Status.FAIL else set())
+
+
+def test_a_version_that_was_asked_for() -> None:
+    rule, usual = "operations.version.constant", _versions({"api-version": "2023-05-15"})
+    path = "/v1/chat/completions?api-version=2024-10-21"
+    echoed = _versions({"api-version": "2024-10-21"}, scenario="plain-query", path=path)
+    named = _versions({"api-version": "2024-10-21"}, scenario="other", sent={"api-version": "2024-10-21"})
+    assert verdict(rule, *usual, *echoed, *named) is Status.PASS
+    busy = [refusal(429, "plain-cut", headers={"api-version": "2023-05-15"}), refusal(503, "plain-n2")]
+    assert verdict(rule, *usual, *busy) is Status.PASS
+
+
 def test_metrics() -> None:
     rule = "operations.metrics.gauges"
     assert verdict(rule, metrics("", 0, "metrics")) is Status.PASS
@@ -136,6 +176,9 @@ def _nonces(changed: dict[int, Any] | None = None) -> list[Exchange]:
         step = f"{'own' if n < 16 else 'shared'}-{n:02}"
         if isinstance(said, Ending):
             out.append(no_answer("parallel-nonces", step, said, 60.0))
+        elif isinstance(said, str) and n % 2:  # as it comes: in pieces
+            pieces = text('{"nonce": "', said[:9], said[9:], '"}')
+            out.append(stream(*pieces, scenario="parallel-nonces", step=step))
         elif isinstance(said, str):
             out.append(plain(completion(f'{{"nonce": "{said}"}}'), scenario="parallel-nonces", step=step))
         else:
@@ -147,14 +190,18 @@ def _nonces(changed: dict[int, Any] | None = None) -> list[Exchange]:
     ("changed", "found"),
     [
         ({}, set()),
-        ({7: nonce(6)}, {MIXING}),
+        ({8: nonce(6)}, {MIXING}),
+        ({5: nonce(7), 7: nonce(5)}, {MIXING}),  # streams with each other's text
+        ({19: nonce(17)}, {MIXING}),
         ({17: nonce(16)}, {MIXING}),
         ({17: f"{nonce(17)} {nonce(3)}"}, {MIXING}),
         ({7: "something else"}, set()),  # the schema was not enforced: another rule's matter
         ({17: 409, 18: 400}, set()),
         ({17: Ending.IDLE_TIMEOUT}, {SHARED}),
         ({17: 500}, {SHARED}),
+        ({17: 503, 18: 429, 19: 401}, set()),
         ({3: Ending.IDLE_TIMEOUT}, set()),
+        ({3: Ending.IDLE_TIMEOUT, 17: Ending.IDLE_TIMEOUT}, set()),  # not because of the id
     ],
 )
 def test_words_of_others(changed: dict[int, Any], found: set[str]) -> None:
@@ -165,6 +212,8 @@ def test_nothing_is_shown_by_refusals() -> None:
     found = _nonces(dict.fromkeys(range(24), 400))
     assert verdict(MIXING, *found) is Status.INCONCLUSIVE
     assert verdict(SHARED, *found) is Status.PASS
+    for status in (401, 429, 503):
+        assert verdict(SHARED, *_nonces(dict.fromkeys(range(24), status))) is Status.INCONCLUSIVE
 
 
 def _streams(begin: float, count: int = 8) -> list[Exchange]:
@@ -232,6 +281,13 @@ def test_members_that_come_and_go() -> None:
     null = {**good["usage"], "prompt_tokens_details": None}
     assert verdict(rule, *_again(good, good, good)) is Status.PASS
     assert verdict(rule, *_again({**good, "usage": usage}, {**good, "usage": null})) is Status.PASS
+    assert verdict(rule, *_again(good, {**good, "usage": usage}, {**good, "usage": usage})) is Status.PASS  # cached
+    empty = {**good["usage"], "prompt_tokens_details": {}}
+    assert verdict(rule, *_again({**good, "usage": empty}, {**good, "usage": usage})) is Status.PASS
+    more = {**good["usage"], "completion_tokens_details": {"reasoning_tokens": 0}}
+    assert verdict(rule, *_again(good, {**good, "usage": more})) is Status.FAIL
+    other = {**good["usage"], "prompt_tokens_details": [3]}
+    assert verdict(rule, *_again({**good, "usage": usage}, {**good, "usage": other})) is Status.FAIL
     assert broken(*_again(good, {**good, "timings": {"ms": 1}}), areas=AREAS) == {rule}
     assert broken(*_again({**good, "x": 1}, {**good, "x": "1"}), areas=AREAS) == {rule}
     assert "['x'] of another type" in explain(rule, *_again({**good, "x": 1}, {**good, "x": "1"}))

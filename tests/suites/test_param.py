@@ -212,7 +212,7 @@ def test_vendor(rule: str, name: str) -> None:
 
 
 def test_effort() -> None:
-    for name in ("effort-low", "effort-max", "effort-unknown"):
+    for name in ("effort-low", "effort-minimal", "effort-xhigh", "effort-max", "effort-unknown"):
         for status, wanted in ((200, set()), (400, set()), (500, {"param.effort.accepted"})):
             assert broken(sent(name, status), areas=AREAS) == wanted
 

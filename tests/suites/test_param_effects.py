@@ -10,7 +10,7 @@ import pytest
 from wireproof.exchange import Exchange
 from wireproof.verdict import Status
 
-from .wire import broken, chunk, completion, explain, plain, stream, usage, verdict
+from .wire import broken, chunk, completion, explain, plain, stream, text, usage, verdict
 
 AREAS = ("param",)
 EFFECTS, PENALTY, LINES, BIAS = "param-effects", "param-penalty", "param-stop-newline", "param-logit-bias"
@@ -25,10 +25,14 @@ STEPS: dict[str, dict[str, Any]] = {
     "top-k": {"temperature": 1, "top_k": 1},
     "min-p": {"temperature": 1, "min_p": 1.0},
     "stop-never": {"stop": ["@@"]},
+    "stop-never-stream": {"stop": ["@@"], "stream": True},
+    "seed-7-stream": {"temperature": 1, "seed": 7, "stream": True},
+    "top-p-stream": {"temperature": 1, "top_p": 0.0001, "stream": True},
 }
 TEXTS = dict.fromkeys(STEPS, "Vela is cold.") | {
     "seed-7": "Orn.",
     "seed-7-again": "Orn.",
+    "seed-7-stream": "Orn.",
     "seed-8": "Sedna, a rock.",
 }
 ERROR = {"error": {"message": "No.", "type": "invalid_request_error", "param": None, "code": None}}
@@ -58,6 +62,8 @@ def effects(chance: float = -9.0, refused: str = "", **texts: Any) -> list[Excha
         entries = [entry(t, chance) for t in ("a", "b", "c")] if step == "seed-8" else None
         if step == refused:
             x = plain(ERROR, {**GREEDY, **more}, 400, scenario=EFFECTS, step=step, tags={"optional": step})
+        elif more.get("stream"):
+            x = stream(*text(said[step]), request={**GREEDY, **more}, scenario=EFFECTS, step=step)
         else:
             x = plain(answer(said[step], entries), {**GREEDY, **more}, scenario=EFFECTS, step=step)
         out.append(x)
@@ -79,8 +85,8 @@ def test_right_effects() -> None:
     [
         ("seed-7-again", "param.seed.repeats"),
         ("top-p", "param.top-p.pins"),
-        ("top-k", "param.top-k.greedy"),
-        ("min-p", "param.min-p.greedy"),
+        ("seed-7-stream", "param.stream.same-sample"),
+        ("top-p-stream", "param.stream.same-sample"),
         ("stop-never", "param.stop.never-matching"),
     ],
 )
@@ -100,7 +106,8 @@ def test_without_a_noise_floor_nothing_is_said_of_effects() -> None:
 
 
 def test_a_model_that_always_says_the_same_shows_nothing() -> None:
-    same = effects(chance=-0.01, seed_7="Vela is cold.", seed_7_again="Vela is cold.", seed_8="Vela is cold.")
+    always = dict.fromkeys(("seed_7", "seed_7_again", "seed_8", "seed_7_stream"), "Vela is cold.")
+    same = effects(chance=-0.01, **always)
     for rule in ("seed.decides", "top-p.pins", "top-k.greedy", "min-p.greedy"):
         assert verdict(f"param.{rule}", *same) is Status.INCONCLUSIVE
     assert broken(*same, areas=AREAS) == set()
@@ -111,6 +118,46 @@ def test_seeds_that_decide_nothing() -> None:
     assert broken(*same, areas=AREAS) == {"param.seed.decides"}
     assert verdict("param.seed.decides", *effects(chance=-0.01, seed_8="Orn.")) is Status.INCONCLUSIVE
     assert verdict("param.seed.decides", *effects(seed_7=None, seed_8=None)) is Status.INCONCLUSIVE
+
+
+def asked_wrongly(scenario: str, step: str, status: int, said: str) -> Exchange:
+    """The answer to a value of the wrong type for an engine's own parameter."""
+    body = answer("hi") if status == 200 else {"error": {"message": said, "type": "x", "param": None, "code": None}}
+    return plain(body, GREEDY, status, scenario=scenario, step=f"{step}-wrong", tags={"valid": "no"})
+
+
+KNOWN = [
+    (400, "top_k, min_p, repetition_penalty: not a number", Status.FAIL),
+    (422, "Input to min_p, top_k and repetition_penalty", Status.FAIL),
+    (200, "", Status.UNSUPPORTED),
+    (400, "Input should be a valid number", Status.INCONCLUSIVE),
+    (429, "busy: top_k, min_p, repetition_penalty", Status.INCONCLUSIVE),
+    (500, "top_k, min_p, repetition_penalty", Status.INCONCLUSIVE),
+]
+
+
+@pytest.mark.parametrize(("status", "said", "wanted"), KNOWN)
+@pytest.mark.parametrize(("step", "rule"), [("top-k", "param.top-k.greedy"), ("min-p", "param.min-p.greedy")])
+def test_only_who_knows_a_parameter_must_obey_it(step: str, rule: str, status: int, said: str, wanted: Status) -> None:
+    wrong = effects(**{step.replace("-", "_"): "Kepler, a wild one."})
+    probed = [*wrong, asked_wrongly(EFFECTS, step, status, said)]
+    assert verdict(rule, *probed) is wanted
+    assert broken(*probed, areas=AREAS) == ({rule} if wanted is Status.FAIL else set())
+    assert verdict(rule, *wrong) is Status.INCONCLUSIVE  # records of before have no such step
+
+
+def test_the_same_sample_in_a_stream() -> None:
+    rule = "param.stream.same-sample"
+    assert verdict(rule, *effects()) is Status.PASS
+    assert "Kepler" in explain(rule, *effects(top_p_stream="Kepler."))
+    for unclear in (
+        effects(greedy_again="Vela is wet."),
+        effects(stop_never_stream="Vela is c", seed_7_stream="O", top_p_stream="V"),  # streams are wrong as such
+        effects(seed_7_again="Kepler.", seed_7_stream="Deneb.", top_p="Rigel.", top_p_stream="Spica."),
+    ):
+        assert verdict(rule, *unclear) is Status.INCONCLUSIVE
+    for step in ("seed-7-stream", "top-p-stream", "seed-7", "top-p"):
+        assert verdict(rule, *effects(refused=step)) is Status.PASS, step
 
 
 @pytest.mark.parametrize(("step", "rule"), [("top-k", "param.top-k.greedy"), ("min-p", "param.min-p.greedy")])
@@ -196,6 +243,65 @@ def test_penalty() -> None:
     assert broken(*penalty(12, 5.0, "same"), areas=AREAS) == {rule}
     assert verdict(rule, *penalty(12, 90.0, "same")) is Status.INCONCLUSIVE
     assert verdict(rule, *penalty(1, 0.0, "same")) is Status.INCONCLUSIVE
+    # Scores that call another token likelier are not those that the choice was made by.
+    assert verdict(rule, *penalty(12, -5.0, "same")) is Status.INCONCLUSIVE
+
+
+def turned(
+    lead: float, other: str = " moon", *, gap: int = 2, statuses: tuple[int, int] = (200, 200), **texts: str
+) -> list[Exchange]:
+    """An open answer in which " rock" comes again after `gap` tokens, where `other` was `lead` less likely."""
+    between = [entry(f" w{i}", -0.1, (f" w{i}", -0.1), (" far", -9.0)) for i in range(gap)]
+    first = entry(" rock", -0.1, (" rock", -0.1), (" far", -9.0))
+    again = entry(" rock", -0.1, (" rock", -0.1), (other, -0.1 - lead))
+    before = "".join(e["token"] for e in (first, *between, again))
+    out = [plain(answer(before, [first, *between, again]), GREEDY, scenario=PENALTY, step="open")]
+    for step, parameter, status in zip(PENALTIES, PENALTIES.values(), statuses, strict=True):
+        said = answer(texts.get(step, before)) if status == 200 else ERROR
+        tags = {"optional": parameter} if step == "repetition" else {}
+        out.append(plain(said, {**GREEDY, parameter: 2}, status, scenario=PENALTY, step=step, tags=tags))
+    return out
+
+
+PENALTIES = {"presence": "presence_penalty", "repetition": "repetition_penalty"}
+
+
+def test_presence_penalty() -> None:
+    rule = "param.presence-penalty.effect"
+    assert verdict(rule, *turned(1.0, presence=" rock w0 moon")) is Status.PASS
+    assert broken(*turned(1.0), areas=AREAS) == {rule}
+    assert "presence_penalty 2" in explain(rule, *turned(0.0))
+    for lead, other in ((2.0, " moon"), (-1.0, " moon"), (1.0, " w0")):  # too far, not its own scores, said as well
+        assert verdict(rule, *turned(lead, other)) is Status.INCONCLUSIVE
+    for status in (400, 429, 503):
+        assert verdict(rule, *turned(1.0, statuses=(status, 200))) is Status.INCONCLUSIVE
+
+
+def test_scores_of_another_text_force_nothing() -> None:
+    """mlx-lm 0.32.2 names other tokens than those of the text."""
+    for rule, step in (("presence-penalty", "presence"), ("repetition-penalty", "repetition")):
+        other = turned(0.2)
+        said = {"presence": " moon", "repetition": " moon"}
+        said[step] = " sun"
+        other[0] = plain(
+            answer(" sun", other[0].completion["choices"][0]["logprobs"]["content"]), scenario=PENALTY, step="open"
+        )
+        assert verdict(f"param.{rule}.effect", other[0], *turned(0.2, **said)[1:]) is Status.INCONCLUSIVE
+
+
+def test_repetition_penalty() -> None:
+    rule, right = "param.repetition-penalty.effect", {"presence": " rock w0 moon"}
+    assert verdict(rule, *turned(0.2, **right, repetition=" rock w0 moon")) is Status.PASS
+    assert verdict(rule, *turned(0.2, **right)) is Status.INCONCLUSIVE
+    for status, said, wanted in KNOWN:
+        probed = [*turned(0.2, **right), asked_wrongly(PENALTY, "repetition", status, said)]
+        assert verdict(rule, *probed) is wanted
+        assert broken(*probed, areas=AREAS) == ({rule} if wanted is Status.FAIL else set())
+    knows = asked_wrongly(PENALTY, "repetition", 400, "repetition_penalty: not a number")
+    for lead, other, gap in ((0.7, " moon", 2), (0.2, " planet", 2), (0.2, " w0", 2), (0.2, " moon", 30)):
+        assert verdict(rule, *turned(lead, other, gap=gap, **right), knows) is Status.INCONCLUSIVE
+    assert verdict(rule, *turned(0.2, statuses=(200, 400))) is Status.UNSUPPORTED
+    assert verdict(rule, *turned(0.2, statuses=(200, 503))) is Status.INCONCLUSIVE
 
 
 def bias(forced: Any, banned: Any, ids: Any = (5, 6, 7), status: int = 200) -> list[Exchange]:
@@ -258,10 +364,14 @@ def test_any_json_is_survived(junk: Any) -> None:
             continue
         data = json.dumps(body).encode()
         for scenario, steps in (
-            (EFFECTS, STEPS),
-            (PENALTY, ("free", "penalised")),
+            (EFFECTS, (*STEPS, "top-k-wrong", "min-p-wrong")),
+            (PENALTY, ("free", "penalised", "open", "presence", "repetition", "repetition-wrong")),
             (LINES, ("whole", "stopped")),
             (BIAS, ("tokenize", "free", "forced", "tokenize-free", "banned")),
         ):
             broken(*(plain(data, GREEDY, scenario=scenario, step=step) for step in steps), areas=AREAS)
+    streams = [
+        stream({"choices": junk}, request=GREEDY, scenario=EFFECTS, step=f"{s}-stream") for s in ("seed-7", "top-p")
+    ]
+    broken(*effects()[:-2], *streams, areas=AREAS)
     broken(stream({"choices": junk, "system_fingerprint": junk, "service_tier": junk}), areas=AREAS)

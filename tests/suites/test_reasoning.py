@@ -213,6 +213,50 @@ def test_history() -> None:
     assert verdict(rule, plain(error, history, status=429, scenario="reasoning-history")) is Status.INCONCLUSIVE
 
 
+def replay(usual: Any, under_reasoning: Any, under_content: Any, wrote: Any) -> tuple[Exchange, ...]:
+    """prompt_tokens (from 400 on: the status) without a thought and under each name, and the server's own answer."""
+
+    def one(value: Any, scenario: str, step: str = "") -> Exchange:
+        status = value if isinstance(value, int) and value >= 400 else 200
+        body = completion("x", usage=usage(value, 1) if isinstance(value, int) else value)
+        return plain(body if status == 200 else {"error": {}}, status=status, scenario=scenario, step=step)
+
+    return (
+        one(usual, "role-tool"),
+        one(under_reasoning, "reasoning-replay", "reasoning"),
+        one(under_content, "reasoning-replay", "reasoning_content"),
+        plain(completion(wrote), scenario="reasoning-plain"),
+    )
+
+
+def test_replayed_thoughts() -> None:
+    own, both = "reasoning.history.own-name-read", "reasoning.history.both-names-read"
+    wrote: dict[str, Any] = {"role": "assistant", "content": "x", "reasoning": None}
+    other = {"role": "assistant", "content": "x", "reasoning_content": None}
+    for said_ in (wrote, other, {**wrote, **other}):
+        assert verdict(own, *replay(100, 140, 140, said_)) is Status.PASS
+        assert verdict(both, *replay(100, 140, 141, said_)) is Status.PASS
+        # Dropped on purpose: most templates do so.
+        for rule in (own, both):
+            assert verdict(rule, *replay(100, 100, 100, said_)) is Status.INCONCLUSIVE
+            assert verdict(rule, *replay(100, 104, 104, said_)) is Status.INCONCLUSIVE, "empty tags"
+    assert broken(*replay(100, 100, 140, wrote), areas=AREAS) == {own}
+    assert broken(*replay(100, 104, 140, wrote), areas=AREAS) == {own}
+    assert broken(*replay(100, 140, 100, other), areas=AREAS) == {own}
+    assert broken(*replay(100, 140, 100, wrote), areas=AREAS) == {both}
+    assert broken(*replay(100, 100, 140, {**wrote, **other}), areas=AREAS) == {both}
+    nameless = {"role": "assistant", "content": "x"}
+    odd: list[Any] = [400, 422, 429, 500, 503, None, "x", [], {"prompt_tokens": "7"}]
+    for rule in (own, both):
+        assert verdict(rule, *replay(100, 100, 140, nameless)) is Status.INCONCLUSIVE
+        for value in odd:
+            assert verdict(rule, *replay(value, 100, 140, wrote)) is Status.INCONCLUSIVE
+            assert verdict(rule, *replay(100, value, 140, wrote)) is Status.INCONCLUSIVE
+            assert verdict(rule, *replay(100, 140, value, wrote)) is Status.INCONCLUSIVE
+        for message in (None, 7, "x", [], {}, {"reasoning": {}}):
+            assert verdict(rule, *replay(100, 140, 140, message)) in (Status.INCONCLUSIVE, Status.PASS)
+
+
 SWITCHES = ("reasoning-off", "reasoning-effort-none", "reasoning-hidden", "reasoning-unseparated")
 
 

@@ -183,6 +183,77 @@ def test_never_5xx(scenario: str, rule: str) -> None:
     assert verdict(rule, answer(scenario, status=503)) is Status.INCONCLUSIVE
 
 
+HELLO, HELP = {"role": "user", "content": "Good morning."}, {"role": "assistant", "content": "How can I help?"}
+ASK, BE = {"role": "user", "content": "When?"}, {"role": "system", "content": "Be friendly."}
+USUAL: dict[str, list[Any]] = {"user": [ASK], "system-short": [BE, ASK], "talk": [HELLO, HELP, ASK]}
+ORDERS: dict[str, tuple[int, list[Any]]] = {
+    "role-two-users": (16, [HELLO, ASK]),
+    "role-assistant-first": (20, [HELP, ASK]),
+    "role-two-assistants": (34, [HELLO, HELP, HELP, ASK]),
+    "role-two-systems": (26, [BE, BE, ASK]),
+    "role-system-middle": (38, [HELLO, HELP, BE, ASK]),
+}
+
+
+def orders(prompted: dict[str, Any] | None = None, asked: dict[str, Any] | None = None, **changed: Any) -> Status:
+    """The verdict on the unusual orders: what each came to in tokens, or (from 400 on) its status."""
+    made: list[Exchange] = []
+    for x in prompts(**(prompted or {})):
+        step = x.transcript.step
+        found = USUAL.get(step) if x.scenario == "role-prompts" else None
+        prompt = {**PROMPTS, **(prompted or {})}.get(step)
+        made.append(answer("role-prompts", step, prompt, request={"messages": found}) if found else x)
+    for name, (prompt, messages) in ORDERS.items():
+        value = changed.get(name.replace("role-", "").replace("-", "_"), prompt)
+        request = {"messages": (asked or {}).get(name, messages)}
+        status = value if isinstance(value, int) and value >= 400 else 200
+        made.append(answer(name, prompt=value, status=status, request=request))
+    return verdict("role.sequences.counted", *made)
+
+
+def test_unusual_orders_reach_the_model() -> None:
+    assert orders() is Status.PASS
+    dropped = {"two_users": 12, "assistant_first": 12, "two_assistants": 30, "two_systems": 20, "system_middle": 30}
+    for name, tokens in dropped.items():
+        assert orders(**{name: tokens}) is Status.FAIL
+        assert orders(**{name: tokens + 1}) is Status.PASS, "merged with another, without a mark"
+        for status in (400, 422, 429, 500, 503):
+            assert orders(**{name: status}) is Status.PASS
+    assert orders(**dict.fromkeys(dropped, 400)) is Status.NOT_APPLICABLE
+    assert orders(**dict.fromkeys(dropped, 503)) is Status.INCONCLUSIVE
+    assert orders(two_users=None) is Status.INCONCLUSIVE
+
+
+def test_orders_that_cannot_be_compared() -> None:
+    """What role.system.reaches-model condemns, a text of the template's own, and histories with other words."""
+    lost: dict[str, Any] = {"system": 20}
+    assert orders(lost, two_systems=20, system_middle=30) is Status.PASS
+    assert orders(lost, two_users=12) is Status.FAIL
+    assert orders({"user": 33, "talk": 51}, two_users=37, assistant_first=41, two_assistants=55) is Status.PASS
+    assert orders(asked={"role-system-middle": [HELLO, BE, ASK]}, system_middle=20) is Status.PASS
+    for odd in (None, 7, "x", {}, [], [None], [[ASK]]):
+        assert orders(asked=dict.fromkeys(ORDERS, odd)) is Status.INCONCLUSIVE
+    assert orders(dict.fromkeys(PROMPTS, 7)) is Status.INCONCLUSIVE
+
+
+def test_function_counted() -> None:
+    def function(short: Any, longer: Any, *others: Exchange) -> Status:
+        def one(name: str, value: Any) -> Exchange:
+            status = value if isinstance(value, int) and value >= 400 else 200
+            return answer(name, prompt=value, status=status, tags={"valid": "no"})
+
+        made = (one("role-function", short), one("role-function-long", longer))
+        return verdict("role.function.counted", *(others or prompts()), *made)
+
+    assert function(30, 60) is Status.PASS
+    assert function(30, 30) is function(30, 36) is Status.FAIL
+    for refused in (400, 422):
+        assert function(refused, refused) is function(30, refused) is Status.NOT_APPLICABLE
+    for unknown_ in (429, 500, 503, None):
+        assert function(unknown_, 60) is function(30, unknown_) is Status.INCONCLUSIVE
+    assert function(7, 7, *prompts(**dict.fromkeys(PROMPTS, 7))) is Status.INCONCLUSIVE
+
+
 def test_prefill() -> None:
     rule = "role.prefill.only-by-option"
     assert failed(answer("role-assistant-last", text=" 4417 mike")) == {rule}
@@ -261,6 +332,8 @@ def test_media() -> None:
     assert failed(*media(audio=500)) == {"role.media.refused-on-text-model"}
     assert failed(*media(audio=60, file=90)) == set()
     assert failed(*media(png=10)) == {"role.image.counted"}
+    assert failed(*media(jpeg=10)) == failed(*media(bare=10)) == {"role.image.counted"}
+    assert failed(*media(png=95, jpeg=10, bare=None), listing()) == {"role.image.counted"}
     assert failed(*media(png=95, jpeg=95, unpadded=95, bare=None)) == set()
     assert verdict("role.image.counted", *media(png=95)) is Status.PASS
     assert failed(*media(text=400)) == set()
@@ -269,6 +342,27 @@ def test_media() -> None:
 def test_base64() -> None:
     """B2-186."""
     assert failed(*media(unpadded=500)) == failed(*media(garbage=500)) == {"role.base64.bad-no-5xx"}
+    for png in (501, 503):
+        assert failed(*media(png=png, garbage=500)) == {"role.base64.bad-no-5xx"}
+
+
+def test_pictures_that_crash() -> None:
+    """As llama.cpp b11434: a sound picture is a 500, and so is a broken one."""
+    rule = "role.image.no-5xx"
+    five = dict.fromkeys(("png", "jpeg", "bare", "unpadded", "garbage"), 500)
+    assert failed(*media(**five), listing()) == {rule}
+    for step in ("png", "jpeg", "bare"):
+        assert failed(*media(**{step: 500}), listing()) == {rule}
+        assert failed(*media(**{step: 502}), listing()) == {rule}
+        assert verdict(rule, *media(**{step: 503}), listing()) is Status.INCONCLUSIVE
+        assert verdict(rule, *media(**{step: 429}), listing()) is Status.INCONCLUSIVE
+        assert verdict(rule, *media(**{step: 501}), listing()) is Status.PASS
+    assert failed(*media(png=503, jpeg=500), listing()) == {rule}, "a busy moment hides no crash"
+    assert verdict(rule, *media(), listing()) is Status.PASS
+    assert verdict(rule, *media(text=503, png=500), listing()) is Status.INCONCLUSIVE
+    assert failed(*media(png=95, jpeg=500, bare=None), listing()) == {"role.data-uri.accepted"}
+    assert verdict(rule, *media(png=95, jpeg=95, bare=None), listing()) is Status.NOT_APPLICABLE
+    assert verdict("role.base64.bad-no-5xx", *media(**five), listing()) is Status.INCONCLUSIVE
 
 
 def listing(**more: Any) -> Exchange:

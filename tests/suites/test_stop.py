@@ -95,6 +95,19 @@ def test_forms(status: int) -> None:
     assert verdict("stop.forms.accepted", right) is Status.PASS
 
 
+@pytest.mark.parametrize("status", [401, 403, 408, 429, 503])
+def test_a_busy_or_locked_server_is_not_judged(status: int) -> None:
+    for name, stop in (
+        ("stop-one-string", "5"),
+        ("stop-four", ["5"]),
+        ("stop-number", 5),
+        ("stop-five", list("vwxyz")),
+    ):
+        x = plain({"error": {"message": "later"}}, {"stop": stop}, status, scenario=name)
+        rule = "stop.forms.accepted" if name in ("stop-one-string", "stop-four") else "stop.values.refused"
+        assert verdict(rule, x) is Status.INCONCLUSIVE
+
+
 def test_values() -> None:
     def answer(stop: Any, status: int, name: str) -> Exchange:
         body = completion("1, 2") if status == 200 else {"error": {"message": "stop"}}
