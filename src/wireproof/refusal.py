@@ -49,7 +49,7 @@ def must_refuse(x: Exchange, what: str) -> None:
     """Fail unless the request was refused with a 4xx."""
     if x.answered.status in BUSY_OR_LOCKED:
         raise inconclusive(f"the request was not judged: {x.refusal()}")
-    if x.ok and get(x.parsed.value, "error"):
+    if x.ok and (x.errors if x.is_event_stream else get(x.parsed.value, "error")):
         raise inconclusive("an error came with status 200: another rule judges that")
     require(is_refused(x), f"a 4xx for {what}", got=f"{x.status}" if x.ok else x.refusal(), owner=x)
 
