@@ -349,7 +349,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
         yield other if ctx.chat and ctx.chat.tools else chunk
 
 
-_PARSER = {"error": {"message": "Failed to parse input at pos 7", "type": "server_error", "param": None, "code": 500}}
+_PARSER = {"error": {"message": "Failed to parse input at pos 7", "type": "server_error", "param": None, "code": None}}
 
 
 @fault(
