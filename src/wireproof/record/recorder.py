@@ -182,7 +182,7 @@ class Recorder:
         # Requests that a server must refuse come last, one by one: some servers don't survive them.
         together = [job for job in jobs if job[0].tame and not job[0].exclusive]
         alone = [job for job in jobs if job[0].tame and job[0].exclusive]
-        hostile = sorted((job for job in jobs if not job[0].tame), key=lambda job: (job[0].risky, job[0].exclusive))
+        hostile = sorted((job for job in jobs if not job[0].tame), key=lambda job: _harm(job[0]))
         if self.concurrency <= 1:
             alone = [*together, *alone]
         else:
@@ -219,11 +219,13 @@ class Recorder:
     async def _check_health(self, health: Scenario, number: int, *, after: Scenario) -> Take:
         """A plain request after one that had to be refused; ends the recording when the server is gone.
 
-        One that is busy is asked again: gateways shut an engine out for some seconds after errors of ours.
+        One that is busy is asked again: gateways shut an engine out for some seconds after errors of ours. One that is
+        silent, once: it may still read what we sent.
         """
         take = await self._take(health, number, step=after.name)
-        for _ in range(BUSY_TRIES):
-            if take.exchanges[0].status not in _BUSY or self.stopped:
+        for tried in range(BUSY_TRIES):
+            silent = take.exchanges[0].transcript.ending is Ending.IDLE_TIMEOUT and not tried
+            if self.stopped or not (silent or take.exchanges[0].status in _BUSY):
                 break
             await self.sender.sleep(_retry_after(take.exchanges[0]))
             take = await self._take(health, number, step=after.name)
@@ -287,8 +289,13 @@ class Recorder:
 
 def _retry_after(x: Exchange) -> float:
     """How long a busy server asks us to wait (seconds), within bounds."""
-    said = (x.answered.header("retry-after") or "").strip()
+    said = (x.response.header("retry-after") or "").strip() if x.response else "1"
     return min(max(float(said), 1.0), MOST_BUSY) if said.isdecimal() and len(said) < 6 else 6.0
+
+
+def _harm(scenario: Scenario) -> tuple[bool, bool, bool]:
+    """What may hurt a server more is sorted behind what may hurt it less."""
+    return scenario.risky, scenario.load, scenario.exclusive
 
 
 def _suspicious(take: Take) -> bool:
