@@ -116,7 +116,7 @@ def _number(ctx: Context) -> int:
 )
 def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
     """In a full batch one answer is made from the prompt of another request."""
-    return _of_another(body, ctx, 6) if _is_nonce(ctx) and _number(ctx) == 8 else body
+    return _of_another(body, ctx, 4) if _is_nonce(ctx) and _number(ctx) == 6 else body
 
 
 @fault(

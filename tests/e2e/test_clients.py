@@ -93,7 +93,7 @@ PROOFS = [
     Proof("client.break.usable", "cancel.dies-of-many", OLD, ("leave-async",), "Error", {"times": 26}),
     Proof("client.break.usable", "cancel.dies-of-many", CHAIN, ("leave-async",), "Error", {"times": 26}),
     Proof("client.break.usable", "cancel.dies-of-many", INDEX, ("leave-async",), "Error", {"times": 26}),
-    Proof("client.async.unmixed", "operations.cache-mixed", NEW, ("unmixed",), "quartz-06"),
+    Proof("client.async.unmixed", "operations.cache-mixed", NEW, ("unmixed",), "quartz-04"),
 ]
 
 
