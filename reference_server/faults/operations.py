@@ -62,7 +62,7 @@ def _in_turn(steps: Iterator[Step], memory: _Memory, pause: float) -> Iterator[S
 @fault(
     "operations.one-stream-at-a-time",
     layer=Layer.SOCKET,
-    breaks={"operations.streams.parallel", "sse.header.sent-early"},
+    breaks={"operations.streams.parallel"},
 )
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     """A stream waits until the one before it has ended; not even its head is sent before."""

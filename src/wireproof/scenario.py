@@ -24,6 +24,9 @@ from typing import Any, Protocol
 from .exchange import CHAT_PATH, Exchange
 from .resources import folder
 
+# The tag of an exchange that ran beside others of ours: how soon it was answered says little of the server.
+BESIDE = "beside"
+
 
 @dataclass(frozen=True)
 class Scenario:

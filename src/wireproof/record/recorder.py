@@ -14,7 +14,7 @@ from typing import Protocol
 from ..clients import WHEN_ASKED
 from ..exchange import Exchange
 from ..judge import Recording, Take
-from ..scenario import Scenario, needed
+from ..scenario import BESIDE, Scenario, needed
 from ..verdict import Status
 from ..wire.transcript import Ending, Transcript
 
@@ -258,6 +258,8 @@ class Recorder:
     def _keep(self, t: Transcript, scenario: Scenario, sample: int, step: str, *, beside: bool = False) -> Exchange:
         self._count += 1
         tags = {**scenario.tags, **dict(t.tags)}
+        if beside and not scenario.client:
+            tags[BESIDE] = "yes"
         x = self.exchange(replace(t, id=f"t{self._count}", scenario=scenario.name, sample=sample, step=step, tags=tags))
         self.cost = self.cost.plus(x)
         self._watch(x, beside)
