@@ -72,7 +72,7 @@ def group(row: Row) -> str:
 
 def headed(text: str) -> str:
     """A label as the head of a column: a word begins with a capital, a name stays as it is."""
-    return text.capitalize() if text.isalpha() else text
+    return text[:1].upper() + text[1:] if text.replace(" ", "").isalpha() else text
 
 
 def worst(found: Iterable[Found]) -> Outcome:
