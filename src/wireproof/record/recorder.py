@@ -196,7 +196,7 @@ class Recorder:
             await run(scenario, sample)
             take = takes.get((scenario.name, sample))
             if health and take and (self.thorough or number == len(hostile) or _suspicious(take)):
-                checks.append(await self._check_health(health, len(checks), after=scenario))
+                checks += await self._check_health(health, len(checks), after=scenario)
         if health and not hostile and not self.stopped:
             checks.append(await self._take(health, 0))
         ordered = [takes[s.name, i] for s, i in jobs if (s.name, i) in takes]
@@ -216,24 +216,25 @@ class Recorder:
             out[scenario.name] = (Status.NOT_APPLICABLE, reason)
         return out
 
-    async def _check_health(self, health: Scenario, number: int, *, after: Scenario) -> Take:
+    async def _check_health(self, health: Scenario, number: int, *, after: Scenario) -> list[Take]:
         """A plain request after one that had to be refused; ends the recording when the server is gone.
 
         One that is busy is asked again: gateways shut an engine out for some seconds after errors of ours. One that is
         silent, once: it may still read what we sent.
         """
-        take = await self._take(health, number, step=after.name)
+        takes = [await self._take(health, number, step=after.name)]
         for tried in range(BUSY_TRIES):
-            silent = take.exchanges[0].transcript.ending is Ending.IDLE_TIMEOUT and not tried
-            if self.stopped or not (silent or take.exchanges[0].status in _BUSY):
+            x = takes[-1].exchanges[0]
+            silent = x.transcript.ending is Ending.IDLE_TIMEOUT and not tried
+            if self.stopped or not (silent or x.status in _BUSY):
                 break
-            await self.sender.sleep(_retry_after(take.exchanges[0]))
-            take = await self._take(health, number, step=after.name)
-        x = take.exchanges[0]
+            await self.sender.sleep(_retry_after(x))
+            takes.append(await self._take(health, number + len(takes), step=after.name))
+        x = takes[-1].exchanges[0]
         if not x.ok and not self.stopped:
             self.died = True  # a rule of its own says so
             self.stopped = f"after the request {after.name!r} the target no longer answers a plain one ({x.refusal()})"
-        return take
+        return takes
 
     async def _take(self, scenario: Scenario, sample: int, step: str = "") -> Take:
         if scenario.client:
