@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from wireproof import rules
-from wireproof.exchange import Exchange
-from wireproof.judge import Judge, Recording
+from wireproof.judge import rules
+from wireproof.judge.judge import Judge
+from wireproof.judge.rules import Rule
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Recording
 from wireproof.record.recorder import Cost
 from wireproof.reference_server import memory
-from wireproof.rules import Rule
-from wireproof.scenario import load
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import Status
 
 WANTED = 3.0

@@ -17,15 +17,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wireproof.read.endpoints import exchange_of
+
 try:
     import wireproof
 except ModuleNotFoundError:  # a checkout that is not installed
     sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
     import wireproof
 
-from wireproof import rules
-from wireproof.exchange import Exchange
-from wireproof.judge import Judge, Recording, Take, judge_all
+from wireproof.judge import rules
+from wireproof.judge.judge import Judge, judge_all
+from wireproof.read.recording import Recording, Take
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending, Read, Request, Transcript
 
@@ -65,7 +67,7 @@ def transcript(found: list[bytes]) -> Transcript:
 
 def recorded(t: Transcript) -> Recording:
     """A fresh recording: nothing that an earlier round decoded is in it."""
-    return Recording((Take(t.scenario, 0, (Exchange(t),)),))
+    return Recording((Take(t.scenario, 0, (exchange_of(t),)),))
 
 
 def openai_reader(body: bytes) -> Callable[[], int] | None:

@@ -12,13 +12,12 @@ import heapq
 import time
 from collections.abc import Iterable
 
-from wireproof import rules
-from wireproof.outputs import faults_by_rule
-from wireproof.record.live import parse_target
-from wireproof.reference_server import player
+from wireproof.judge import rules
+from wireproof.record.target import parse_target
+from wireproof.reference_server import faults, player
 from wireproof.reference_server.config import Config
-from wireproof.run import Options, Run
-from wireproof.scenario import load
+from wireproof.run.run import Options, Run
+from wireproof.scenarios.catalog import load
 
 ROUNDS = 5
 
@@ -35,9 +34,9 @@ def one_run(url: str) -> tuple[float, float, float]:
     """Seconds of the run, of its requests alone, and of its concurrent makespan."""
     chosen = list(rules.load().values())
     options = Options(parse_target(url))
-    faults = faults_by_rule()
+    proofs = faults.by_rule()
     started = time.perf_counter()
-    run = Run(options, chosen, faults)
+    run = Run(options, chosen, proofs)
     run.record()
     for rule in chosen:
         run.outcome(rule)

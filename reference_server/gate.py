@@ -14,13 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wireproof.judge import Judge, Recording
+from wireproof.judge.judge import Judge
+from wireproof.judge.rules import Of, Rule, Twins
+from wireproof.read.recording import Recording
 from wireproof.record.recorder import Cost
-from wireproof.rules import Of, Rule, Twins
-from wireproof.scenario import load
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import Status
 
-from .matrix import Matrix
+from .matrix import FaultMatrix
 
 MOST_REQUESTS = 232
 MOST_TOKENS = 24_000  # completion tokens; real models say more than ours
@@ -97,7 +98,7 @@ def choose(found: Sequence[Bundle], cost: Mapping[str, Cost]) -> tuple[list[str]
 
 def main(arguments: Sequence[str]) -> int:
     """Choose, print, and with --write keep the list."""
-    matrix = Matrix()
+    matrix = FaultMatrix()
     recorded = matrix.recording()
     every = load()
     found = bundles(recorded, matrix.rules.values())

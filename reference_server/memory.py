@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from wireproof.exchange import Exchange
-from wireproof.gauges import GPU, GPU_SECONDS
-from wireproof.judge import Recording
-from wireproof.record import redact
-from wireproof.record.live import Limits
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Recording
 from wireproof.record.recorder import Recorder
-from wireproof.scenario import Scenario, load
+from wireproof.record.target import Limits
+from wireproof.scenarios.catalog import load
+from wireproof.scenarios.scenario import Scenario
+from wireproof.wire import redact
 from wireproof.wire.sse import Event, decode
-from wireproof.wire.transcript import Ending, Read, Request, Transcript
+from wireproof.wire.transcript import Ending, Read, Request, Tags, Transcript
 
 from .answer import Close, Emit, How, HttpRequest
 from .app import App
@@ -110,7 +111,7 @@ class _MemoryLane:
         for name, value in scenario.headers.items():
             value = value.replace("$KEY", key or "none")
             headers = {k: v for k, v in headers.items() if k.lower() != name.lower()} | {name: value}
-        path = ("" if scenario.root else "/v1") + scenario.path
+        path = ("" if scenario.root else "/v1") + scenario.address
         url = "http://reference" + path  # without the fault: equal bytes shall be judged once
         request = HttpRequest(scenario.method, sender.prefix + path, tuple(headers.items()), body)
         if len(body) > sender.app.config.body_limit:  # the player refuses it before the app sees it
@@ -119,9 +120,9 @@ class _MemoryLane:
             steps = sender.app.handle(request)
         sent = Request(scenario.method, url, redact.headers(list(headers.items()), set()), body)
         connection = self._number * 1000 + self._connects
-        tags = {"keyed": "yes"} if key else {}
+        tags = Tags(keyed=bool(key))
         if scenario.gpu:
-            tags |= {GPU: "2 88" if sender.working else "2 0", GPU_SECONDS: "0.050"}
+            tags |= Tags(gpu="2 88" if sender.working else "2 0", gpu_seconds="0.050")
         return _MemoryFlight(sender, scenario, iter(steps), sent, connection, tags)
 
     async def start(self, scenario: Scenario) -> _MemoryFlight:
@@ -149,7 +150,7 @@ class _MemoryFlight:
         steps: Iterator[Emit | Close],
         sent: Request,
         connection: int,
-        tags: dict[str, str],
+        tags: Tags,
     ) -> None:
         self._sender, self._scenario, self._steps, self._sent = sender, scenario, steps, sent
         self._connection, self._tags = connection, tags
@@ -248,7 +249,7 @@ class _MemoryFlight:
 
 def _events(reads: Sequence[Read]) -> int:
     t = Transcript("", "", Request("POST", ""), tuple(reads), Ending.CLIENT_LEFT)
-    response = Exchange(t).response
+    response = exchange_of(t).response
     return sum(isinstance(item, Event) and item.terminated for item in decode(response.content)) if response else 0
 
 
@@ -257,14 +258,14 @@ def record(
     *,
     scenarios: Sequence[str] = (),
     settings: Config | None = None,
-    exchange: Callable[[Transcript], Exchange] = Exchange,
+    make: Callable[[Transcript], Exchange] = exchange_of,
 ) -> Recording:
     """Record scenarios (all of them by default) from a fresh reference server with a fault.
 
-    `exchange` makes an exchange of a transcript; it may give back one that it made of an equal transcript before.
+    `make` makes an exchange of a transcript; it may give back one that it made of an equal transcript before.
     """
     names = list(scenarios) or list(load())
-    recorder = Recorder(MemorySender(App(settings or config()), fault), concurrency=1, exchange=exchange)
+    recorder = Recorder(MemorySender(App(settings or config()), fault), concurrency=1, make=make)
     out: list[Recording] = []
 
     async def keep() -> None:  # a result that asyncio.run returns is printed by it once, at great length

@@ -154,7 +154,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Call:
+class PlannedCall:
     name: str
     arguments: str
 
@@ -165,7 +165,7 @@ class Intent:
 
     text: str | None = None
     drift: int = 0
-    calls: tuple[Call, ...] = ()
+    calls: tuple[PlannedCall, ...] = ()
     wait: float = 0.0
     fixed: bool = False
 
@@ -332,7 +332,7 @@ def _picked(chat: ChatRequest, said: str) -> list[Tool]:
     return best[:2] if re.search(r"\b(?:both|each|all|two)\b", said, re.I) else best[:1]
 
 
-def _calls(chat: ChatRequest, said: str) -> tuple[Call, ...]:
+def _calls(chat: ChatRequest, said: str) -> tuple[PlannedCall, ...]:
     """The calls to make: none, one, or several where that is asked for and allowed."""
     tools = chat.callable_tools
     forced = chat.tool_choice.forced
@@ -354,7 +354,7 @@ def _calls(chat: ChatRequest, said: str) -> tuple[Call, ...]:
     return tuple(_call(tool, supply) for tool in picked[:8])
 
 
-def _call(tool: Tool, supply: Supply) -> Call:
+def _call(tool: Tool, supply: Supply) -> PlannedCall:
     value: Any = None
     start, end = supply.said.find("{"), supply.said.rfind("}")
     if 0 <= start < end:
@@ -365,4 +365,4 @@ def _call(tool: Tool, supply: Supply) -> Call:
     )
     if not possible:
         value = build(tool.parameters, supply) if tool.parameters else {}
-    return Call(tool.name, _compact(value if isinstance(value, dict) else {}))
+    return PlannedCall(tool.name, _compact(value if isinstance(value, dict) else {}))

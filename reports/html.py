@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from wireproof.resources import folder
-from wireproof.runrecord import RunRecord
+from wireproof.stored.run_record import RunRecord
 
 from . import outcome_view
 from .matrix import columns

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from wireproof.runrecord import RunRecord
-from wireproof.summary import Outcome
-from wireproof.terminal import failure_text, safe, table_counts
+from wireproof.judge.summary import Outcome
+from wireproof.show.failure import failure_text
+from wireproof.show.text import safe, table_counts
+from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status
 
 from .matrix import Column, columns, rule_lines

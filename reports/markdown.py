@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from wireproof.runrecord import RunRecord
-from wireproof.summary import Outcome
-from wireproof.terminal import cost_line, counts_line, safe, samples, table_line
+from wireproof.judge.summary import Outcome
+from wireproof.show.text import cost_line, counts_line, safe, samples, table_line
+from wireproof.stored.run_record import RunRecord
 
 from . import outcomes
 from .matrix import LETTERS, LEVELS, Column, columns, differing, observable, rule_lines

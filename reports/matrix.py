@@ -11,8 +11,8 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from wireproof.runrecord import RunRecord
-from wireproof.summary import Outcome, Summary, summarize
+from wireproof.judge.summary import Outcome, Summary, summarize
+from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status
 
 from . import outcomes

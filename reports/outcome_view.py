@@ -9,10 +9,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wireproof.failure import excerpt
-from wireproof.runrecord import RunRecord
-from wireproof.tables import Outcome, Table
-from wireproof.terminal import Row, head, place, rows, safe, safe_curl, table_counts
+from wireproof.show.excerpt import excerpt
+from wireproof.show.text import Arrival, head, place, rows, safe, safe_curl, table_counts
+from wireproof.stored.run_record import RunRecord
+from wireproof.tables.table import Effect, Table
 from wireproof.verdict import Violation
 from wireproof.wire.transcript import Transcript
 
@@ -72,7 +72,7 @@ class ExchangeView:
     chip: Chip
     text: str
     place: str
-    rows: list[Row]
+    rows: list[Arrival]
     head: list[str]
     curl: str
 
@@ -136,7 +136,7 @@ class _Record:
         )
 
 
-def _chip(outcome: Outcome, text: str, title: str, href: str) -> Chip:
+def _chip(outcome: Effect, text: str, title: str, href: str) -> Chip:
     return Chip(outcome.value, SYMBOLS[outcome], outcome.value, text, title, href)
 
 
@@ -171,7 +171,7 @@ def _view(number: int, table: Compared, columns: Sequence[tuple[str, str, RunRec
         counts=[
             (safe(label), _counts(table.tables[n])) for n, (_, label, _) in enumerate(columns) if n in table.tables
         ],
-        ignored=sum(t.counts()[Outcome.IGNORED] for t in table.tables.values()),
+        ignored=sum(t.counts()[Effect.IGNORED] for t in table.tables.values()),
         head=safe(table.head),
         heads=[safe(headed(h)) for h in only.heads],
         columns=[safe(name if several else headed(name)) for name in names],
@@ -191,7 +191,7 @@ def _findings(table: Table, link: _Record) -> list[Finding]:
     return [
         Finding([safe(x) for x in f.row.labels], safe(f.way), safe(f.cell.text, TEXT), link.chip(f).href)
         for f in cells(table)
-        if f.outcome is Outcome.IGNORED
+        if f.outcome is Effect.IGNORED
     ]
 
 
@@ -245,8 +245,8 @@ def _comparison(table: Compared, links: Sequence[_Record]) -> list[GridRow]:
 def _worst(found: Sequence[Found], link: _Record) -> list[Cluster]:
     shown = [f for f in found if f.outcome is worst(found)]
     title = "; ".join(_title(f) for f in shown[:TITLE]) + ("; …" if len(shown) > TITLE else "")
-    if shown[0].outcome is Outcome.HELD:  # hundreds of them: the report of one record has them all
-        return [Cluster("", [_chip(Outcome.HELD, "", title, "")])]
+    if shown[0].outcome is Effect.HELD:  # hundreds of them: the report of one record has them all
+        return [Cluster("", [_chip(Effect.HELD, "", title, "")])]
     return [Cluster("", [link.chip(shown[0], share(found), title)])]
 
 

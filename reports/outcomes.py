@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wireproof.runrecord import RunRecord
-from wireproof.tables import Cell, Outcome, Row, Table
+from wireproof.stored.run_record import RunRecord
+from wireproof.tables.table import Cell, Effect, Row, Table
 
 # From the only finding to nothing to say.
-ORDER = (Outcome.IGNORED, Outcome.REFUSED, Outcome.UNCLEAR, Outcome.HELD)
+ORDER = (Effect.IGNORED, Effect.REFUSED, Effect.UNCLEAR, Effect.HELD)
 # Symbol beside the word: never colour alone.
-SYMBOLS = {Outcome.IGNORED: "✗", Outcome.REFUSED: "⊘", Outcome.UNCLEAR: "?", Outcome.HELD: "✓"}
+SYMBOLS = {Effect.IGNORED: "✗", Effect.REFUSED: "⊘", Effect.UNCLEAR: "?", Effect.HELD: "✓"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Found:
     cell: Cell
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Effect:
         """What became of it."""
         return self.cell.outcome
 
@@ -37,7 +37,7 @@ class Line:
     found: tuple[tuple[Found, ...], ...]
 
     @property
-    def worst(self) -> Outcome:
+    def worst(self) -> Effect:
         """The outcome nearest to a finding in any record."""
         return worst([f for each in self.found for f in each])
 
@@ -75,10 +75,10 @@ def headed(text: str) -> str:
     return text[:1].upper() + text[1:] if text.replace(" ", "").isalpha() else text
 
 
-def worst(found: Iterable[Found]) -> Outcome:
+def worst(found: Iterable[Found]) -> Effect:
     """The outcome that is nearest to a finding."""
     outcomes = {f.outcome for f in found}
-    return next((o for o in ORDER if o in outcomes), Outcome.UNCLEAR)
+    return next((o for o in ORDER if o in outcomes), Effect.UNCLEAR)
 
 
 def share(found: Sequence[Found]) -> str:
@@ -89,7 +89,7 @@ def share(found: Sequence[Found]) -> str:
 
 def merged(found: Sequence[Found]) -> list[tuple[str, Found]]:
     """Cells of one row with their ways of asking; ways that came to the same are one, and unnamed when all did."""
-    same: dict[tuple[Outcome, str], list[Found]] = {}
+    same: dict[tuple[Effect, str], list[Found]] = {}
     for f in found:
         same.setdefault((f.outcome, f.cell.text), []).append(f)
     return [("" if len(same) == 1 else ", ".join(f.way for f in each), each[0]) for each in same.values()]
@@ -111,7 +111,7 @@ def _compared(records: Sequence[RunRecord], name: str) -> Compared:
             by_record[-1].setdefault(group(found.row), []).append(found)
     names = dict.fromkeys(row for each in by_record for row in each)
     lines = [Line(row, tuple(tuple(each.get(row, ())) for each in by_record)) for row in names]
-    lines.sort(key=lambda line: line.worst is not Outcome.IGNORED)
+    lines.sort(key=lambda line: line.worst is not Effect.IGNORED)
     head = first.heads[0] if first.heads else ""
     return Compared(name, first.title, first.legend, headed(head), len(first.heads) > 1, tables, tuple(lines))
 
@@ -139,5 +139,5 @@ def as_json(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
 
 def _cell_json(found: Sequence[Found]) -> dict[str, Any]:
     outcomes = [f.outcome for f in found]
-    counts = {o.value: outcomes.count(o) for o in Outcome if o in outcomes}
+    counts = {o.value: outcomes.count(o) for o in Effect if o in outcomes}
     return {"outcome": worst(found).value, "counts": counts}

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wireproof.failure import excerpt
-from wireproof.summary import Exit, Outcome
-from wireproof.terminal import Row, clients, head, place, rows, safe, safe_curl, samples, source
+from wireproof.judge.summary import Exit, Outcome
+from wireproof.show.excerpt import excerpt
+from wireproof.show.text import Arrival, clients, head, place, rows, safe, safe_curl, samples, source
 from wireproof.verdict import Status, Verdict
 
 from .matrix import LETTERS, LEVELS, Column, differing, observable, rule_lines
@@ -25,7 +25,7 @@ CURL = 16_000
 
 
 @dataclass(frozen=True)
-class Cell:
+class RuleCell:
     """Letter, word, and where the detail is."""
 
     letter: str
@@ -61,7 +61,7 @@ class CaseView:
     expected: str
     got: str
     place: str
-    rows: list[Row]
+    rows: list[Arrival]
     head: list[str]
     curl: str
     known: bool  # a case with the same expectation stands further up
@@ -239,14 +239,14 @@ def _ended_badly(cols: Sequence[Column]) -> list[tuple[str, str]]:
     return [(safe(label), safe(end["error"], TEXT)) for label, end in ends if end.get("error")]
 
 
-def _cell(column: Column, name: str) -> Cell:
+def _cell(column: Column, name: str) -> RuleCell:
     word = column.word(name)
     href = f"m-{slug(name)}"
     if word in ("fail", "warning"):
         href = f"f-{slug(name)}-{column.id}"
     elif word in ("error", "inconclusive", "unsupported"):
         href = f"r-{slug(name)}-{column.id}"
-    return Cell(LETTERS[word], word, href, safe(column.label))
+    return RuleCell(LETTERS[word], word, href, safe(column.label))
 
 
 def page(cols: Sequence[Column], level: str, fault_matrix: Mapping[str, Sequence[str]] | None) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def page(cols: Sequence[Column], level: str, fault_matrix: Mapping[str, Sequence
                 entries = [_entry(c.outcomes[name], c, seen) for c in failing]
                 failures.append(FailureView(views[name], word, LETTERS[word], entries))
 
-    areas: dict[str, list[tuple[RuleView, list[Cell]]]] = {}
+    areas: dict[str, list[tuple[RuleView, list[RuleCell]]]] = {}
     for name in rules:
         areas.setdefault(views[name].area, []).append((views[name], cells[name]))
     totals = [sum(1 for line in c.record.rules.values() if line.get("checked", True)) for c in cols]

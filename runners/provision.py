@@ -19,7 +19,7 @@ from pathlib import Path
 from wireproof.resources import folder
 
 from . import process
-from .recipes import Catalogue, Engine, EngineError, Environment, fill
+from .recipes import Catalogue, EngineError, Environment, Recipe, fill
 
 VARIABLE = "WIREPROOF_ENGINES"
 # The longest that one step of an installation may take: a slow line and gigabytes (seconds).
@@ -106,12 +106,12 @@ class Home:
         (place / "stamp.json").write_text(json.dumps(stamp) + "\n", encoding="utf-8")
         self.say(f"{name}: installed in {seconds:.0f} s")
 
-    def model(self, engine: Engine, kind: str, catalogue: Catalogue) -> Path:
+    def model(self, engine: Recipe, kind: str, catalogue: Catalogue) -> Path:
         """A tiny model in the form that the engine reads, made unless it is there. Raises EngineError."""
         made = self._made(engine, kind, catalogue)
         return self._converted(engine, made) if engine.convert else made
 
-    def _converted(self, engine: Engine, source: Path) -> Path:
+    def _converted(self, engine: Recipe, source: Path) -> Path:
         """What a recipe's command makes of a model's folder."""
         here = engine.environment.here
         scripts = [Path(fill(word, here=str(here))).parent for word in engine.convert if "{here}" in word]
@@ -132,7 +132,7 @@ class Home:
                 partial.rename(target)
         return target
 
-    def _made(self, engine: Engine, kind: str, catalogue: Catalogue) -> Path:
+    def _made(self, engine: Recipe, kind: str, catalogue: Catalogue) -> Path:
         """The folder of a tiny model."""
         scripts = folder("fixtures") / "models"
         target = self.path / "models" / f"{kind}-{_scripts_digest(scripts)}"
@@ -179,7 +179,7 @@ class Home:
             yield
 
 
-def environment_of(engine: Engine, home: Home, places: Mapping[str, str]) -> dict[str, str]:
+def environment_of(engine: Recipe, home: Home, places: Mapping[str, str]) -> dict[str, str]:
     """The variables of an engine's process: ours, without what concerns our Python, and the recipe's."""
     (home.cache / "hf" / "hub").mkdir(parents=True, exist_ok=True)
     quiet = {
@@ -196,7 +196,7 @@ def environment_of(engine: Engine, home: Home, places: Mapping[str, str]) -> dic
 
 
 def template_values(
-    engine: Engine, home: Home, *, python: Path, model: Path | None, port: int, **more: str
+    engine: Recipe, home: Home, *, python: Path, model: Path | None, port: int, **more: str
 ) -> dict[str, str]:
     """What the places in a recipe's templates stand for."""
     return {
@@ -209,7 +209,7 @@ def template_values(
     }
 
 
-def find_program(engine: Engine) -> Path:
+def find_program(engine: Recipe) -> Path:
     """The program that an engine needs and nobody installs: named by a variable, or on PATH. Raises EngineError."""
     variable = re.sub(r"[^A-Z0-9]", "_", engine.program.upper())
     given = os.environ.get(variable)

@@ -54,7 +54,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Engine:
+class Recipe:
     """One version of one engine."""
 
     name: str
@@ -97,7 +97,7 @@ class Engine:
 class Pick:
     """An engine as it was asked for: with its model or fault, and with what stands behind it."""
 
-    engine: Engine
+    engine: Recipe
     variant: str = ""
     behind: Pick | None = None
 
@@ -134,7 +134,7 @@ class Pick:
 class Catalogue:
     """All engines of one file, and the environment that makes models for those that cannot."""
 
-    engines: Mapping[str, Engine]
+    engines: Mapping[str, Recipe]
     maker: Environment | None = None
 
     def pick(self, text: str) -> Pick:
@@ -154,7 +154,7 @@ class Catalogue:
             raise EngineError(f"{name} has no variant {rest!r}: {known}", code=2)
         return Pick(engine, rest)
 
-    def _behind(self, gateway: Engine, text: str) -> Pick:
+    def _behind(self, gateway: Recipe, text: str) -> Pick:
         """What stands behind a gateway: what is named so, else the first that serves a model of that name."""
         if not text or text.partition(":")[0] in gateway.behind:
             return self.pick(text or gateway.behind[0])
@@ -195,7 +195,7 @@ def load(path: Path = ENGINES) -> Catalogue:
     listed = data.get("engine", [])
     if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
         raise recipe_error(f"{where}: engine: write each engine as [[engine]]")
-    found: dict[str, Engine] = {}
+    found: dict[str, Recipe] = {}
     raw: dict[str, Mapping[str, Any]] = {}
     for number, item in enumerate(listed, 1):
         engine, merged = _engine(item, raw, f"{where}: engine {number}", here)
@@ -264,7 +264,7 @@ def _environment(table: _Table, here: Path) -> Environment:
 
 def _engine(
     item: Mapping[str, Any], raw: Mapping[str, Mapping[str, Any]], where: str, here: Path
-) -> tuple[Engine, Mapping[str, Any]]:
+) -> tuple[Recipe, Mapping[str, Any]]:
     """One engine, and its table with the keys of the one that it is like."""
     merged = dict(item)
     like = merged.pop("like", None)
@@ -309,7 +309,7 @@ def _engine(
     timeout = table.take("timeout", (int, float), "a number of seconds", 300)
     if timeout <= 0:
         raise table.wrong("timeout", f"{timeout} is not a number of seconds above 0")
-    engine = Engine(
+    engine = Recipe(
         name=name,
         version=version,
         environment=environment,

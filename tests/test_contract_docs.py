@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import contract_docs, docs, rules
-from wireproof.exchange import Exchange
-from wireproof.judge import failures, judge_all, recording
-from wireproof.offline import parse
+from wireproof.docs import contract, pages
+from wireproof.judge import rules
+from wireproof.judge.judge import failures, judge_all
+from wireproof.read.chat import Chat
+from wireproof.read.recording import recording
+from wireproof.stored.files import parse
 from wireproof.verdict import Status, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-FILES = dict(contract_docs.files(DOCS))
-EXAMPLE = contract_docs.example()
+FILES = dict(contract.files(DOCS))
+EXAMPLE = contract.example()
 EXAMPLES = ROOT / "fixtures" / "examples"
 # Lines that a person writes on a page; the generated list comes on top.
 LONGEST = 100
@@ -34,7 +36,7 @@ def _verdicts(stream: bytes) -> dict[str, list[Verdict]]:
 
 @functools.cache
 def _current() -> dict[Path, str]:
-    return contract_docs.current(DOCS, rules.load().values())
+    return contract.current(DOCS, rules.load().values())
 
 
 # -- the example ------------------------------------------------------------------
@@ -49,7 +51,7 @@ def test_the_example_keeps_every_rule_that_applies() -> None:
 
 
 @pytest.mark.parametrize("note", EXAMPLE.notes, ids=lambda n: f"{n.line}-{n.breaks[0]}")
-def test_a_note_is_proved_by_its_change(note: contract_docs.Note) -> None:
+def test_a_note_is_proved_by_its_change(note: contract.Note) -> None:
     assert set(note.breaks) <= failures(_verdicts(EXAMPLE.changed(note)))
 
 
@@ -61,7 +63,7 @@ def test_every_line_of_the_example_with_a_meaning_has_a_note() -> None:
 
 def test_the_example_makes_two_tokens() -> None:
     (transcript,) = parse(EXAMPLE.data, "stream", EXAMPLES)
-    chunks = Exchange(transcript).chunks
+    chunks = Chat(transcript).chunks
     texts = [c.value["choices"][0]["delta"].get("content") for c in chunks if c.value["choices"]]
     assert [t for t in texts if t] == ["Hello", "!"]
 
@@ -70,11 +72,11 @@ def test_the_example_makes_two_tokens() -> None:
 
 
 def test_every_area_has_its_page() -> None:
-    areas = {area for page in contract_docs.PAGES.values() for area in page}
+    areas = {area for page in contract.PAGES.values() for area in page}
     missing = {r.area for r in rules.load().values()} - areas
     assert not missing, f"write docs/contract/AREA.md and add it to contract_docs.PAGES: {missing}"
-    assert set(FILES) == {"contract", *contract_docs.PAGES}
-    assert {p.stem for p in DOCS.joinpath("contract").glob("*.md")} == set(contract_docs.PAGES)
+    assert set(FILES) == {"contract", *contract.PAGES}
+    assert {p.stem for p in DOCS.joinpath("contract").glob("*.md")} == set(contract.PAGES)
 
 
 @pytest.mark.parametrize("page", FILES)
@@ -90,7 +92,7 @@ def test_make_docs_brings_a_stale_page_up_to_date(tmp_path: Path) -> None:
         re.sub(r"(?s)(<!-- rules:begin -->\n).*(\n<!-- rules:end -->)", r"\1old\2", stale.read_text(encoding="utf-8")),
         encoding="utf-8",
     )
-    assert docs.main([str(docs_folder)]) == 0
+    assert pages.main([str(docs_folder)]) == 0
     assert stale.read_text(encoding="utf-8") == FILES["done"].read_text(encoding="utf-8")
 
 
@@ -98,10 +100,10 @@ def test_a_page_without_its_markers_is_an_error(tmp_path: Path) -> None:
     tmp_path.joinpath("contract").mkdir()
     tmp_path.joinpath("contract", "done.md").write_text("# Done\n", encoding="utf-8")
     with pytest.raises(ValueError, match="rules:begin"):
-        contract_docs.current(tmp_path, [])
+        contract.current(tmp_path, [])
 
 
-@pytest.mark.parametrize("page", contract_docs.PAGES)
+@pytest.mark.parametrize("page", contract.PAGES)
 def test_a_page_is_short_and_has_its_parts(page: str) -> None:
     text = FILES[page].read_text(encoding="utf-8")
     hand = re.sub(r"(?s)<!-- rules:begin -->.*<!-- rules:end -->", "", text)
@@ -115,7 +117,7 @@ def test_a_page_is_short_and_has_its_parts(page: str) -> None:
 def test_rules_and_files_that_a_page_names_exist(page: str) -> None:
     text = FILES[page].read_text(encoding="utf-8")
     known = rules.load()
-    areas = "|".join(a for areas in contract_docs.PAGES.values() for a in areas)
+    areas = "|".join(a for areas in contract.PAGES.values() for a in areas)
     for name in re.findall(rf"`((?:{areas})\.[a-z0-9-]+\.[a-z0-9-]+)`", text):
         assert name in known, f"{page} names the rule {name}"
     for link in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import docs
+from wireproof.docs import pages
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -12,4 +12,4 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.mark.parametrize("name", ["RULES.md", "FAULTS.md"])
 def test_generated_page_is_current(name: str) -> None:
     written = ROOT.joinpath("docs", name).read_text(encoding="utf-8")
-    assert written == docs.pages()[name], "run `make docs` and commit the result"
+    assert written == pages.pages()[name], "run `make docs` and commit the result"

@@ -12,10 +12,10 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from wireproof import rules
+from wireproof.judge import rules
+from wireproof.judge.rules import MUST
 from wireproof.reference_server import faults
-from wireproof.reference_server.matrix import Matrix, Outcome
-from wireproof.rules import MUST
+from wireproof.reference_server.fault_matrix import FaultMatrix, FaultResult
 from wireproof.verdict import Status
 
 # What cannot be shown in memory has its faults, and its proof, elsewhere: client libraries run over sockets.
@@ -25,32 +25,32 @@ FAULTS = faults.load()
 
 
 @functools.cache
-def _matrix() -> Matrix:
-    return Matrix()
+def _matrix() -> FaultMatrix:
+    return FaultMatrix()
 
 
-def _outcome(name: str) -> tuple[str, Outcome]:
+def _outcome(name: str) -> tuple[str, FaultResult]:
     return name, _matrix().outcome(name)
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, Outcome]:
+def outcomes() -> dict[str, FaultResult]:
     """Fault name -> what it came to; the empty name is the clean server."""
     names = ["", *FAULTS]
     with ProcessPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
         return dict(pool.map(_outcome, names, chunksize=8))
 
 
-def _stories(outcome: Outcome, ids: set[str]) -> list[str]:
+def _stories(outcome: FaultResult, ids: set[str]) -> list[str]:
     return [f"{r}: {outcome.stories.get(r, outcome.statuses.get(r))}" for r in sorted(ids)]
 
 
-def test_the_clean_server_breaks_nothing(outcomes: dict[str, Outcome]) -> None:
+def test_the_clean_server_breaks_nothing(outcomes: dict[str, FaultResult]) -> None:
     clean = outcomes[""]
     assert not clean.broken, _stories(clean, clean.broken)
 
 
-def test_right_servers_show_every_rule(outcomes: dict[str, Outcome]) -> None:
+def test_right_servers_show_every_rule(outcomes: dict[str, FaultResult]) -> None:
     """A check that never gets to see its evidence proves nothing when it is green: each rule passes on the clean
     server, or on a legal variation of it (an extension, a heartbeat, ...)."""
     right = ["", *(n for n in FAULTS if n.startswith("legal."))]
@@ -59,13 +59,13 @@ def test_right_servers_show_every_rule(outcomes: dict[str, Outcome]) -> None:
     assert not checked - shown, _stories(outcomes[""], checked - shown)
 
 
-def test_no_check_of_ours_errs(outcomes: dict[str, Outcome]) -> None:
+def test_no_check_of_ours_errs(outcomes: dict[str, FaultResult]) -> None:
     errors = [f"{n}: {s}" for n, o in outcomes.items() for s in _stories(o, o.ids(Status.ERROR))]
     assert not errors
 
 
 @pytest.mark.parametrize("name", [n for n in FAULTS if not n.startswith("legal.")])
-def test_a_fault_breaks_exactly_what_it_declares(name: str, outcomes: dict[str, Outcome]) -> None:
+def test_a_fault_breaks_exactly_what_it_declares(name: str, outcomes: dict[str, FaultResult]) -> None:
     found, declared = outcomes[name], FAULTS[name].breaks
     surplus = _stories(found, found.broken - declared)
     missing = _stories(found, set(declared) - found.broken)
@@ -73,7 +73,7 @@ def test_a_fault_breaks_exactly_what_it_declares(name: str, outcomes: dict[str, 
 
 
 @pytest.mark.parametrize("name", [n for n in FAULTS if n.startswith("legal.")])
-def test_a_legal_variation_breaks_no_must(name: str, outcomes: dict[str, Outcome]) -> None:
+def test_a_legal_variation_breaks_no_must(name: str, outcomes: dict[str, FaultResult]) -> None:
     broken = outcomes[name].broken
     musts = {r for r in broken if RULES[r].level is MUST}
     assert not musts, _stories(outcomes[name], musts)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from wireproof import rules
-from wireproof.outputs import faults_by_rule
-from wireproof.record.live import parse_target
+from wireproof.judge import rules
+from wireproof.record.target import parse_target
 from wireproof.reference_server import faults, player
 from wireproof.reference_server.config import Config
-from wireproof.run import Options, Run
+from wireproof.run.run import Options, Run
 from wireproof.verdict import Status
 
 # One of each layer at least, none that only time shows: the machine may be busy.
@@ -40,7 +39,7 @@ def base() -> Iterator[str]:
 
 def _broken(url: str) -> set[str]:
     chosen = [r for r in rules.load().values() if r.id not in TIMED]
-    run = Run(Options(parse_target(url)), chosen, faults_by_rule())
+    run = Run(Options(parse_target(url)), chosen, faults.by_rule())
     run.record()
     return {r.id for r in chosen if run.outcome(r).status is Status.FAIL}
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from wireproof import profiles, rules
-from wireproof.judge import judge_all
+from wireproof.judge import rules
+from wireproof.judge.judge import judge_all
 from wireproof.record.recorder import Cost
 from wireproof.reference_server import memory
-from wireproof.scenario import load
+from wireproof.scenarios import profiles
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import Status, fold
 
 

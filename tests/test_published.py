@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from wireproof.reports import html, matrix
-from wireproof.runrecord import RunRecord
-from wireproof.runrecord import read as read_record
+from wireproof.stored.run_record import RunRecord
+from wireproof.stored.run_record import read as read_record
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "published"
 RECORDS = sorted(FOLDER.glob("*.jsonl.xz"))

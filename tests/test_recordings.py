@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from wireproof import rules
-from wireproof.judge import judge_all, recording
-from wireproof.offline import read_paths
+from wireproof.judge import rules
+from wireproof.judge.judge import judge_all
+from wireproof.read.recording import recording
+from wireproof.stored.files import read_paths
 from wireproof.verdict import Status, Verdict
 
 FOLDER = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"

@@ -1,9 +1,9 @@
 """Inconclusive verdicts are capped: a live run that mostly could not tell is not a success."""
 
-from wireproof import rules
-from wireproof.record.live import parse_target
-from wireproof.run import Options, Run
-from wireproof.summary import Exit, summarize
+from wireproof.judge import rules
+from wireproof.judge.summary import Exit, summarize
+from wireproof.record.target import parse_target
+from wireproof.run.run import Options, Run
 from wireproof.verdict import Status, Verdict
 
 

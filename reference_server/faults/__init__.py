@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ..layers import Context, Fault, Layer
 
-__all__ = ["Context", "Fault", "Layer", "UnknownFault", "fault", "load", "parse"]
+__all__ = ["Context", "Fault", "Layer", "UnknownFault", "by_rule", "fault", "load", "parse"]
 
 _REGISTRY: dict[str, Fault] = {}
 _loaded = False
@@ -55,13 +55,22 @@ def fault(
 
 
 def load() -> dict[str, Fault]:
-    """Import every module of this package; all faults by name."""
+    """Import every module of this package and of `legal`; all faults by name."""
     global _loaded
     if not _loaded:
-        for module in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{module.name}")
+        for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+            importlib.import_module(module.name)
         _loaded = True
     return dict(_REGISTRY)
+
+
+def by_rule() -> dict[str, list[str]]:
+    """Rule id -> names of the faults that break it, sorted (a legal variation may break a SHOULD)."""
+    out: dict[str, list[str]] = {}
+    for name, found in load().items():
+        for rule in found.breaks:
+            out.setdefault(rule, []).append(name)
+    return {rule: sorted(names) for rule, names in out.items()}
 
 
 def parse(names: str) -> tuple[Fault, ...]:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
-from wireproof.clients import Setup
+from wireproof.scenarios.clients import Setup
 
 VARIABLE = "WIREPROOF_CLIENTS"
 # The longest that an installation may take; with uv and a good line it takes seconds.

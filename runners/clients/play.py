@@ -14,17 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from wireproof import clients
-from wireproof.clients import Setup
-from wireproof.judge import UNSENT
-from wireproof.record import redact
-from wireproof.record.live import Limits, Target
 from wireproof.record.proxy import PLACEHOLDER, Tap
 from wireproof.record.recorder import Unavailable
-from wireproof.scenario import Scenario
+from wireproof.record.target import Limits, Target
+from wireproof.scenarios import clients
+from wireproof.scenarios.clients import Setup
+from wireproof.scenarios.scenario import Scenario
 from wireproof.verdict import Status
+from wireproof.wire import redact
 from wireproof.wire.strictjson import get
-from wireproof.wire.transcript import Ending, Transcript
+from wireproof.wire.transcript import Ending, Tags, Transcript
 
 from . import environments
 
@@ -173,19 +172,19 @@ async def perform(
             said = json.loads(shown)
             unsent[name] = f"the client sent nothing: {get(said, 'error', 'type')}: {get(said, 'error', 'message')}"
         for number, t in enumerate(found):
-            tags = {**t.tags, "client": driver.setup.name, "versions": versions}
-            if not task.valid:
-                tags["valid"] = "no"
-            if task.optional:
-                tags["optional"] = task.optional
-            if number == 0:
-                tags["outcome"] = shown
-            out.append((name, replace(t, tags=tags)))
+            tags = Tags(
+                valid=task.valid,
+                optional=task.optional,
+                client=driver.setup.name,
+                versions=versions,
+                outcome="" if number else shown,
+            )
+            out.append((name, replace(t, tags=t.tags | tags)))
     if unsent and not out:
         raise DriverError(f"{driver.setup.name}, all tasks: {next(iter(unsent.values()))}")
     if unsent:
         name, first = out[0]
-        out[0] = (name, replace(first, tags={**first.tags, UNSENT: json.dumps(unsent)}))
+        out[0] = (name, replace(first, tags=replace(first.tags, unsent=json.dumps(unsent))))
     return out
 
 

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from . import __version__, rules
-from . import options as opts
-from .summary import Exit
+from wireproof import __version__
+from wireproof.judge import rules
+from wireproof.judge.summary import Exit
+from wireproof.run import options as opts
 
 _REFERENCE_MODEL = "tiny-reference"
 
@@ -145,7 +146,7 @@ def _target(arguments: argparse.Namespace) -> Iterator[str]:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Judge with pytest in a child process. What can be wrong with the options is told before it starts."""
-    from . import child
+    from wireproof.run import child
 
     _live_options(arguments)
     words = [w for option in opts.RUN for w in option.plugin_words(getattr(arguments, option.dest))]
@@ -161,8 +162,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _live_options(arguments: argparse.Namespace) -> None:
     """Raise UsageError for what the plugin would refuse, in the words of the command line."""
-    from .record.live import BadTarget, parse_target
-    from .record.preflight import PreflightError, parse_engine
+    from wireproof.record.preflight import PreflightError, parse_engine
+    from wireproof.record.target import BadTarget, parse_target
 
     try:
         parse_target(arguments.url or "http://127.0.0.1/v1", metrics=arguments.metrics)
@@ -183,7 +184,7 @@ def _selected(text: str) -> list[rules.Rule]:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from . import check
+    from wireproof.run import check
 
     try:
         return int(
@@ -209,12 +210,12 @@ def _path(text: str | None) -> Path | None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from .outputs import faults_by_rule
+    from wireproof.reference_server import faults
 
     chosen = _selected(arguments.suite)
     if arguments.json:
-        faults = faults_by_rule()
-        print(json.dumps([rules.as_json(r, faults.get(r.id, ())) for r in chosen], indent=1, ensure_ascii=False))
+        proofs = faults.by_rule()
+        print(json.dumps([rules.as_json(r, proofs.get(r.id, ())) for r in chosen], indent=1, ensure_ascii=False))
         return Exit.OK
     width = max(len(r.id) for r in chosen)
     for r in chosen:
@@ -226,7 +227,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from .outputs import explain_text
+    from wireproof.run.outputs import explain_text
 
     rules.load()
     found = rules.REGISTRY.find(arguments.rule)
@@ -242,13 +243,14 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from . import outputs, runrecord
+    from wireproof.run import outputs
+    from wireproof.stored import run_record
 
     try:
-        records = [runrecord.read(Path(p)) for p in arguments.records]
+        records = [run_record.read(Path(p)) for p in arguments.records]
         paths = (_path(arguments.html), _path(arguments.junit), _path(arguments.markdown), _path(arguments.json))
         outputs.write(records, level=arguments.level, html=paths[0], junit=paths[1], markdown=paths[2], matrix=paths[3])
-    except runrecord.RecordError as error:
+    except run_record.RecordError as error:
         raise UsageError(str(error)) from error
     if not any(paths):
         from wireproof.reports import markdown

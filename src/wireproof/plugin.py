@@ -22,16 +22,18 @@ from typing import Any
 
 import pytest
 
-from . import options as opts
-from . import outputs, rules
-from .record.live import BadTarget, Limits, parse_target
-from .record.preflight import PreflightError
-from .resources import folder
-from .run import Options, Run
-from .runrecord import RecordError, read
-from .summary import Exit, Outcome
-from .terminal import safe
-from .verdict import Status
+from wireproof.judge import rules
+from wireproof.judge.summary import Exit, Outcome
+from wireproof.record.preflight import PreflightError
+from wireproof.record.target import BadTarget, Limits, parse_target
+from wireproof.reference_server import faults
+from wireproof.resources import folder
+from wireproof.run import options as opts
+from wireproof.run import outputs
+from wireproof.run.run import Options, Run
+from wireproof.show.text import safe
+from wireproof.stored.run_record import RecordError, read
+from wireproof.verdict import Status
 
 _RUN = pytest.StashKey[Run]()
 _OUTCOME = pytest.StashKey[Outcome]()
@@ -221,7 +223,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if options.record is None and (options.html or options.junit):
         scratch = Path(config.stash.setdefault(_SCRATCH, tempfile.mkdtemp(prefix="wireproof-"))) / "run.jsonl"
         options = replace(options, record=scratch)
-    run = Run(options, [*found, *_unobservable(options)], outputs.faults_by_rule())
+    run = Run(options, [*found, *_unobservable(options)], faults.by_rule())
     config.stash[_RUN] = run
     try:
         outputs.check_writable([p for p in (options.record, options.html, options.junit) if p])

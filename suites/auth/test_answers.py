@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wireproof.envelopes import error_of, is_error_answer, is_json_error, members_problem
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, observed, openapi, rfc, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, observed, openapi, rfc, rule
+from wireproof.read.errors import error_of, is_error_answer, is_json_error, members_problem
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 

@@ -5,11 +5,12 @@ Without a key of the user's nothing here is applicable but what concerns servers
 
 from __future__ import annotations
 
-from wireproof.conversations_errors import ORIGIN
-from wireproof.envelopes import told_error
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.rules import MAY, MUST, SHOULD, Source, client, each_of, engine, observed, of, rfc, rule
+from wireproof.judge.rules import MAY, MUST, SHOULD, Source, client, each_of, engine, observed, of, rfc, rule
+from wireproof.read.chat import Chat
+from wireproof.read.errors import told_error
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.scenarios.conversations.errors import ORIGIN
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.http import Response
 
@@ -19,18 +20,18 @@ _BUSY = frozenset({408, 429, 503})
 
 
 def _keyed(*found: Exchange) -> None:
-    if not all(x.transcript.tags.get("keyed") == "yes" for x in found):
+    if not all(x.transcript.tags.keyed for x in found):
         raise NotApplicable("no key was given (--api-key-env): the server is not known to ask for one")
 
 
-def _locked(missing: Exchange, wrong: Exchange) -> None:
+def _locked(missing: Chat, wrong: Chat) -> None:
     """Go on when the server asks for a key at all: it does when it refuses one of the two."""
     _keyed(missing, wrong)
     if missing.ok and wrong.ok and not (told_error(missing) or told_error(wrong)):
         raise NotApplicable("the server lets everybody in")
 
 
-def _is_401(x: Exchange, what: str) -> None:
+def _is_401(x: Chat, what: str) -> None:
     if x.answered.status in _BUSY:
         raise x.refused()
     if told_error(x):
@@ -57,7 +58,7 @@ def test_bearer_accepted(x: Exchange) -> None:
 
 
 @rule("auth.missing.401", MUST, on=of("auth-missing", "auth-wrong"), book="AUTH-002", source=rfc(9110, "15.5.2"))
-def test_missing_401(missing: Exchange, wrong: Exchange) -> None:
+def test_missing_401(missing: Chat, wrong: Chat) -> None:
     """A request without an Authorization header is refused with 401.
 
     SDKs raise AuthenticationError for 401 alone; a server that answers serves the whole network.
@@ -67,7 +68,7 @@ def test_missing_401(missing: Exchange, wrong: Exchange) -> None:
 
 
 @rule("auth.wrong.401", MUST, on=of("auth-missing", "auth-wrong"), book="AUTH-003", source=_CODES)
-def test_wrong_401(missing: Exchange, wrong: Exchange) -> None:
+def test_wrong_401(missing: Chat, wrong: Chat) -> None:
     """A wrong key is refused with 401: not with 403, 404, 400 or a 5xx.
 
     SDKs raise AuthenticationError for 401 alone, and send a 5xx again, twice.
@@ -101,7 +102,7 @@ def test_scheme_case_insensitive(usual: Exchange, lower: Exchange) -> None:
     book="AUTH-008",
     source=client("openai-python", "_make_status_error"),
 )
-def test_stream_plain_401(missing: Exchange, wrong: Exchange, stream: Exchange) -> None:
+def test_stream_plain_401(missing: Chat, wrong: Chat, stream: Chat) -> None:
     """A stream asked for with a wrong key is refused with a plain 401, as without stream.
 
     A door that is locked for one kind of answer only is open.
@@ -119,7 +120,7 @@ def test_stream_plain_401(missing: Exchange, wrong: Exchange, stream: Exchange) 
     book="AUTH-009",
     source=engine("vllm", "AuthenticationMiddleware"),
 )
-def test_before_body(missing: Exchange, wrong: Exchange, bad: Exchange) -> None:
+def test_before_body(missing: Chat, wrong: Chat, bad: Chat) -> None:
     """The key is checked before the body: a wrong key with a broken body is a 401.
 
     Otherwise anybody can make the server parse megabytes, and learn from its errors how it works.
@@ -205,7 +206,7 @@ def test_dummy_ignored(missing: Exchange, wrong: Exchange, dummy: Exchange) -> N
 
     SDKs refuse to start without a key: people set "dummy", "EMPTY" or "none".
     """
-    if not missing.ok or (not wrong.ok and wrong.transcript.tags.get("keyed") == "yes"):
+    if not missing.ok or (not wrong.ok and wrong.transcript.tags.keyed):
         raise NotApplicable("the server asks for a key")
     if dummy.answered.status in _BUSY:
         raise dummy.refused()

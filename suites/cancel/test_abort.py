@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wireproof.aborts import (
+from wireproof.judge.rules import SHOULD, contract, engine, of, rule
+from wireproof.read.aborts import (
     LIMIT,
     Aborted,
     baseline,
@@ -15,8 +16,7 @@ from wireproof.aborts import (
     left,
     readings,
 )
-from wireproof.judge import Take
-from wireproof.rules import SHOULD, contract, engine, of, rule
+from wireproof.read.recording import Take
 from wireproof.verdict import NotApplicable, inconclusive, require
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import BUSY
-from wireproof.rules import MUST, contract, engine, of, rule
+from wireproof.judge.rules import MUST, contract, engine, of, rule
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.transcript import Ending
 
@@ -15,7 +16,7 @@ def _fate(x: Exchange) -> str:
     return x.refusal() if x.response is not None else f"no answer ({x.transcript.ending.value})"
 
 
-def _ends_by_itself(x: Exchange) -> bool:
+def _ends_by_itself(x: Chat) -> bool:
     """Whether a stream has a finish_reason of its own, and no error."""
     if not x.is_event_stream or x.errors:
         return False
@@ -35,8 +36,8 @@ def test_others_undisturbed(take: Take) -> None:
 
     Engines that abort by a prefix of the id end a stranger's answer: its client sees half a text, or waits for ever.
     """
-    gone, other = take["left"], take["other"]
-    if not _ends_by_itself(take["alone"]):
+    gone, other = take.chat("left"), take.chat("other")
+    if not _ends_by_itself(take.chat("alone")):
         raise inconclusive("a stream that is alone does not come to its end either: done.* and finish.* say so")
     if other.response is not None and not other.ok:
         raise other.refused()

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wireproof.evidence import PLAIN
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, contract, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, contract, openapi, rule
+from wireproof.judge.subjects import PLAIN
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
 _MESSAGE = "ChatCompletionResponseMessage"
 
 
-def _messages(x: Exchange) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _messages(x: Chat) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Each choice with its message; a choice without a message object is judged by choice.members.present."""
     for choice in x.plain_choices:
         message = choice.get("message")
@@ -57,7 +58,7 @@ def test_required_members(x: Exchange) -> None:
     book="CHOICE-003",
     source=openapi("CreateChatCompletionResponse.choices.items.required"),
 )
-def test_members_present(x: Exchange) -> None:
+def test_members_present(x: Chat) -> None:
     """Each choice is an object with an integer index, a message object and a finish_reason.
 
     Typed clients (pydantic-ai, Go, C#) refuse a choice that lacks one; with message null LangChain raises
@@ -79,7 +80,7 @@ def test_members_present(x: Exchange) -> None:
     book="CHOICE-004",
     source=openapi("CreateChatCompletionResponse.choices.items.required: logprobs"),
 )
-def test_logprobs_key(x: Exchange) -> None:
+def test_logprobs_key(x: Chat) -> None:
     """Each choice of a plain answer has the key logprobs, null when none were asked for.
 
     Strictly generated clients fail without it; openai-python, LangChain and LlamaIndex do not care.
@@ -96,7 +97,7 @@ def test_logprobs_key(x: Exchange) -> None:
     source=openapi(f"{_MESSAGE}.required"),
     evidence=("ns_role_missing",),
 )
-def test_role_assistant(x: Exchange) -> None:
+def test_role_assistant(x: Chat) -> None:
     """The role of an answer's message is "assistant".
 
     LangChain, LlamaIndex and pydantic-ai raise a validation error when it is missing.
@@ -113,7 +114,7 @@ def test_role_assistant(x: Exchange) -> None:
     source=openapi(f"{_MESSAGE}.content"),
     evidence=("ns_content_list", "ns_content_missing"),
 )
-def test_content_type(x: Exchange) -> None:
+def test_content_type(x: Chat) -> None:
     """The message has the key content, and it is a string or null, never an array of parts.
 
     A list gives LlamaIndex a ValidationError, and user code "'list' object has no attribute 'startswith'".
@@ -131,7 +132,7 @@ def test_content_type(x: Exchange) -> None:
     book="CHOICE-007",
     source=contract("an answer without tool calls has text"),
 )
-def test_content_not_null(x: Exchange) -> None:
+def test_content_not_null(x: Chat) -> None:
     """A message without tool calls, function call, refusal, audio or reasoning has a string as content, not null.
 
     This is the classic agent crash: "'NoneType' object has no attribute 'startswith'".
@@ -154,7 +155,7 @@ def test_content_not_null(x: Exchange) -> None:
     book="CHOICE-008",
     source=openapi(f"{_MESSAGE}.required: refusal"),
 )
-def test_refusal_key(x: Exchange) -> None:
+def test_refusal_key(x: Chat) -> None:
     """The message has the key refusal, null unless the model refused.
 
     OpenAI's file requires it and OpenAI sends it; strictly generated clients fail without it.
@@ -171,7 +172,7 @@ def test_refusal_key(x: Exchange) -> None:
     source=openapi(f"{_MESSAGE}.tool_calls: not nullable"),
     evidence=("ns_tool_empty_list",),
 )
-def test_no_empty_tool_calls(x: Exchange) -> None:
+def test_no_empty_tool_calls(x: Chat) -> None:
     """The key tool_calls is absent, neither null nor an empty array, when no tool was called.
 
     Code that tests `"tool_calls" in message` or `is not None` takes the branch for tool calls.
@@ -188,7 +189,7 @@ def test_no_empty_tool_calls(x: Exchange) -> None:
     book="CHOICE-010",
     source=openapi("CreateChatCompletionResponse: members that are optional but not nullable"),
 )
-def test_null_only_where_allowed(x: Exchange) -> None:
+def test_null_only_where_allowed(x: Chat) -> None:
     """Optional members that are not nullable (annotations, function_call) are left out rather than sent as null.
 
     Strictly generated clients reject null there. system_fingerprint is left alone: OpenAI itself sends null.

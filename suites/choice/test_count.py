@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from wireproof.evidence import ALL_ANSWERS, ANSWERS
-from wireproof.exchange import Exchange
-from wireproof.refusal import must_be_judged
-from wireproof.rules import MUST, SHOULD, Each, client, each_of, observed, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, each_of, observed, openapi, rule
+from wireproof.judge.subjects import ALL_ANSWERS, ANSWERS
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import must_be_judged
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.sse import AnomalyKind
 from wireproof.wire.strictjson import get, is_int, parse
@@ -18,7 +19,7 @@ from wireproof.wire.strictjson import get, is_int, parse
 # Refused requests are matched too, so that a server without n > 1 is reported as such.
 _N_STREAMS = Each(
     "every chat stream with n > 1",
-    lambda x: x.is_chat and x.asked_stream and x.asked_n > 1 and x.valid and x.response is not None,
+    lambda x: is_chat(x) and x.asked_stream and x.asked_n > 1 and x.valid and x.response is not None,
     ("stream-n2", "stream-n3-cut"),
 )
 _PINNED = "alpha beta gamma delta epsilon"
@@ -26,7 +27,7 @@ _PINNED = "alpha beta gamma delta epsilon"
 _CHANCE = 1e-6
 
 
-def _indexes(x: Exchange) -> list[Any]:
+def _indexes(x: Chat) -> list[Any]:
     """The index of every choice, in order of appearance."""
     if x.is_event_stream:
         if x.done and not x.payloads and not x.anomalies(AnomalyKind.UNKNOWN_FIELD) and not x.cut_by_us:
@@ -46,7 +47,7 @@ def _indexes(x: Exchange) -> list[Any]:
     source=openapi("CreateChatCompletionRequest.n; CreateChatCompletionResponse.choices"),
     evidence=("ns_choices_empty",),
 )
-def test_count_equals_n(x: Exchange) -> None:
+def test_count_equals_n(x: Chat) -> None:
     """An answer has exactly n choices (one by default), with the indexes 0 to n-1; it is never without a choice.
 
     choices [] gives LangChain and LlamaIndex an IndexError; fewer than n silently weakens every vote
@@ -67,7 +68,7 @@ def test_count_equals_n(x: Exchange) -> None:
     book="CHOICE-011",
     source=openapi("CreateChatCompletionResponse.id: a unique identifier"),
 )
-def test_id_unique(found: Sequence[Exchange]) -> None:
+def test_id_unique(found: Sequence[Chat]) -> None:
     """Each answer has an id of its own.
 
     Logs, caches and evaluators key on it: two answers with one id become one row.
@@ -96,7 +97,7 @@ def test_id_unique(found: Sequence[Exchange]) -> None:
     source=client("openai-python", "lib/streaming/chat _convert_initial_chunk_into_snapshot"),
     evidence=("n2_index1_first", "n2_in_order"),
 )
-def test_index_ascending(x: Exchange) -> None:
+def test_index_ascending(x: Chat) -> None:
     """With n > 1, new indexes appear in a stream in ascending order.
 
     openai-python's .stream() raises IndexError when index 1 comes before index 0.
@@ -117,7 +118,7 @@ def test_index_ascending(x: Exchange) -> None:
     source=client("langchain-openai", "_convert_chunk_to_generation_chunk; llama-index _stream_chat"),
     evidence=("n2_same_chunk",),
 )
-def test_one_per_chunk(x: Exchange) -> None:
+def test_one_per_chunk(x: Chat) -> None:
     """With n > 1, each chunk of a stream carries one choice.
 
     LangChain and LlamaIndex read choices[0] only: the text of a second choice in the chunk is lost.
@@ -135,7 +136,7 @@ def test_one_per_chunk(x: Exchange) -> None:
     book="CHOICE-014",
     source=openapi("CreateChatCompletionStreamResponse.choices.index"),
 )
-def test_streams_independent(x: Exchange) -> None:
+def test_streams_independent(x: Chat) -> None:
     """With n > 1, what a stream says under one index makes up that choice and nothing of another.
 
     The index is all that tells choices apart: text under the wrong one spoils two answers at once.
@@ -157,7 +158,7 @@ def test_streams_independent(x: Exchange) -> None:
     book="CHOICE-015",
     source=openapi("CreateChatCompletionRequest.n: integer, minimum 1, maximum 128"),
 )
-def test_n_bounds(x: Exchange) -> None:
+def test_n_bounds(x: Chat) -> None:
     """n = 0, a negative n, a fraction and more than 128 are refused with a 4xx.
 
     Silent clamping gives fewer choices than the client goes on to index.
@@ -179,7 +180,7 @@ def test_n_bounds(x: Exchange) -> None:
     book="CHOICE-016",
     source=observed("n gives several samples"),
 )
-def test_n_sampled_independently(x: Exchange) -> None:
+def test_n_sampled_independently(x: Chat) -> None:
     """The choices of one request at temperature 1 are sampled independently.
 
     Copies of one sample make n useless, and cost n times as much.

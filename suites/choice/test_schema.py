@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wireproof import shapes
-from wireproof.evidence import ANSWERS, PLAIN
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, openapi, rule
+from wireproof.judge.subjects import ANSWERS, PLAIN
+from wireproof.read import openai_schema
+from wireproof.read.chat import Chat
 from wireproof.verdict import NotApplicable, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -20,7 +20,7 @@ _ELSEWHERE = (
 _EXACTLY_ELSEWHERE = frozenset({"", "choices", "choices[]", "choices[].message"})
 
 
-def _has_own_rule(misfit: shapes.Misfit) -> bool:
+def _has_own_rule(misfit: openai_schema.Misfit) -> bool:
     if misfit.where in _EXACTLY_ELSEWHERE or misfit.where.startswith(_ELSEWHERE):
         return True
     # Absent keys and nulls: choice.logprobs.key-present, choice.message.refusal-key, choice.null.only-where-allowed.
@@ -28,19 +28,19 @@ def _has_own_rule(misfit: shapes.Misfit) -> bool:
 
 
 @rule("choice.schema.openapi", SHOULD, on=PLAIN, source=openapi("CreateChatCompletionResponse"))
-def test_schema_openapi(x: Exchange) -> None:
+def test_schema_openapi(x: Chat) -> None:
     """A plain body fits OpenAI's schema, apart from members that the schema does not know.
 
     It catches what no rule of its own asks for, such as a refusal that is a number or log probabilities that are a
     list: strictly typed clients (pydantic-ai, Go, Rust) refuse the whole answer.
     """
-    for misfit in shapes.unexcused(shapes.COMPLETION, x.completion):
+    for misfit in openai_schema.unexcused(openai_schema.COMPLETION, x.completion):
         if not _has_own_rule(misfit):
             require(False, f"{misfit.where or 'the body'} to fit the schema", got=misfit.detail)
 
 
 @rule("choice.created.seconds", MUST, on=PLAIN, source=openapi("CreateChatCompletionResponse.created: Unix seconds"))
-def test_created_seconds(x: Exchange) -> None:
+def test_created_seconds(x: Chat) -> None:
     """`created` of a plain body is a time in Unix seconds, not in milliseconds.
 
     Dashboards and caches that sort by it show a date in the year 57000.
@@ -52,7 +52,7 @@ def test_created_seconds(x: Exchange) -> None:
 
 
 @rule("choice.created.near-date", SHOULD, on=ANSWERS, source=openapi("created: when the completion was created"))
-def test_created_near_date(x: Exchange) -> None:
+def test_created_near_date(x: Chat) -> None:
     """`created`, streamed or not, lies within a day of the answer's Date header.
 
     A constant, or the time when the server was started, puts every answer at the same place in logs.

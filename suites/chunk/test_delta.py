@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wireproof.evidence import STREAMS
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, client, contract, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, client, contract, openapi, rule
+from wireproof.judge.subjects import STREAMS
+from wireproof.read.chat import Chat
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.chat import Choice, Part
 from wireproof.wire.strictjson import get, is_int
@@ -16,7 +16,7 @@ _CHOICE = "CreateChatCompletionStreamResponse.choices.items"
 _DELTA = "ChatCompletionStreamResponseDelta"
 
 
-def _choices(x: Exchange) -> list[Choice]:
+def _choices(x: Chat) -> list[Choice]:
     """The choices with an index that was asked for: of others, first and later parts cannot be told apart."""
     found = [c for c in x.assembled.choices if is_int(c.index) and 0 <= c.index < x.asked_n]
     if not found:
@@ -32,7 +32,7 @@ def _choices(x: Exchange) -> list[Choice]:
     source=openapi(f"{_CHOICE} required: delta"),
     evidence=("delta_null", "delta_missing_on_finish"),
 )
-def test_delta_object(x: Exchange) -> None:
+def test_delta_object(x: Chat) -> None:
     """Every streamed choice has a `delta` object, also where it finishes: `{}` when there is nothing to say.
 
     Null, openai-python's `.stream()` raises `'NoneType' object has no attribute 'to_dict'`; missing where the
@@ -51,7 +51,7 @@ def test_delta_object(x: Exchange) -> None:
     source=openapi(f"{_CHOICE} required: finish_reason"),
     evidence=("finish_reason_empty_str",),
 )
-def test_finish_reason_key(x: Exchange) -> None:
+def test_finish_reason_key(x: Chat) -> None:
     """Every streamed choice has the key `finish_reason`, null until it finishes: never "", never left out.
 
     The types of openai-node and openai-go have it as required; strict decoders refuse the chunk. The Python
@@ -70,7 +70,7 @@ def test_finish_reason_key(x: Exchange) -> None:
     source=client("openai-node", "finalizeChatCompletion"),
     evidence=("no_role",),
 )
-def test_role_first(x: Exchange) -> None:
+def test_role_first(x: Chat) -> None:
     """The first delta of each choice says `"role": "assistant"`.
 
     Without it openai-node's `.finalChatCompletion()` throws "missing role for choice 0", and openai-python's
@@ -90,7 +90,7 @@ def test_role_first(x: Exchange) -> None:
     book="CHUNK-010",
     source=contract("a choice has one role"),
 )
-def test_role_once(x: Exchange) -> None:
+def test_role_once(x: Chat) -> None:
     """A choice has one role: a delta that says it again says the same.
 
     Whoever keeps the last one files the answer under another speaker.
@@ -110,7 +110,7 @@ def test_role_once(x: Exchange) -> None:
     source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
     evidence=("role_every_chunk", "role_empty_string", "role_null_after"),
 )
-def test_role_not_repeated(x: Exchange) -> None:
+def test_role_not_repeated(x: Chat) -> None:
     """A choice says its role once; later deltas leave it out, or have null or "" there.
 
     openai-python's `.stream()` joins strings: the role becomes "assistantassistantassistant".
@@ -129,7 +129,7 @@ def test_role_not_repeated(x: Exchange) -> None:
     book="CHUNK-011",
     source=contract("stream invariant 1"),
 )
-def test_role_own_event(x: Exchange) -> None:
+def test_role_own_event(x: Chat) -> None:
     """The first chunk of a choice brings the role and no text yet: content is "", null or absent.
 
     It marks the time to the first token, and parsers that treat it specially drop the text in it.
@@ -149,7 +149,7 @@ def test_role_own_event(x: Exchange) -> None:
     source=openapi(f"{_DELTA}.content"),
     evidence=("content_list",),
 )
-def test_content_string(x: Exchange) -> None:
+def test_content_string(x: Chat) -> None:
     """delta.content, when there is one, is a string or null: never an array, object or number.
 
     openai-python users and LlamaIndex get a TypeError (can only concatenate str), openai-node shows
@@ -170,7 +170,7 @@ def test_content_string(x: Exchange) -> None:
     source=contract("stream invariant 3"),
     evidence=("finish_with_content", "finish_content_null", "finish_content_empty"),
 )
-def test_finish_empty_delta(x: Exchange) -> None:
+def test_finish_empty_delta(x: Chat) -> None:
     """The chunk that finishes a choice has an empty delta: no text and no call rides on it.
 
     Parsers that stop at finish_reason before they read the content lose the tail of the answer.
@@ -188,7 +188,7 @@ def test_finish_empty_delta(x: Exchange) -> None:
     source=contract("stream invariant 3"),
     evidence=("content_after_finish",),
 )
-def test_finish_nothing_after(x: Exchange) -> None:
+def test_finish_nothing_after(x: Chat) -> None:
     """No text, refusal, reasoning or call of a choice comes after its finish_reason.
 
     Interfaces close the message there. Empty deltas and vendor members may follow.
@@ -212,7 +212,7 @@ def _extensions(choice: Choice) -> Iterator[tuple[Part, str, Any]]:
                 yield part, name, part.delta[name]
 
 
-def _repeated(x: Exchange) -> list[tuple[Part, str, Any]]:
+def _repeated(x: Chat) -> list[tuple[Part, str, Any]]:
     """The members of deltas that OpenAI does not know, from their second appearance in a choice on."""
     again = []
     judged = False
@@ -236,7 +236,7 @@ def _repeated(x: Exchange) -> list[tuple[Part, str, Any]]:
     source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
     evidence=("delta_ext_list_noindex", "delta_ext_str_reasoning"),
 )
-def test_extension_accumulates(x: Exchange) -> None:
+def test_extension_accumulates(x: Chat) -> None:
     """A list of objects that is no OpenAI member of a delta has an integer `index` in each entry when it comes again.
 
     openai-python's `.stream()` merges lists by it, and raises RuntimeError "Expected list delta entry to have an
@@ -255,7 +255,7 @@ def test_extension_accumulates(x: Exchange) -> None:
     source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
     evidence=("delta_ext_number", "delta_ext_bool"),
 )
-def test_extension_scalar_once(x: Exchange) -> None:
+def test_extension_scalar_once(x: Chat) -> None:
     """A number or boolean that is no OpenAI member of a delta comes in one chunk of a choice only.
 
     openai-python's `.stream()` adds them up: a state that is sent with each chunk comes out as a sum.
@@ -273,7 +273,7 @@ def test_extension_scalar_once(x: Exchange) -> None:
     source=openapi(f"{_DELTA}: only content and refusal are nullable"),
     evidence=("tool_calls_null", "tool_id_null_later"),
 )
-def test_null_only_where_allowed(x: Exchange) -> None:
+def test_null_only_where_allowed(x: Chat) -> None:
     """A delta leaves out role, tool_calls and function_call, and a call its id and type, rather than send null.
 
     Strictly typed clients outside Python take these members as optional but not nullable. The clients measured

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.evidence import STREAMS, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MAY, MUST, SHOULD, Each, client, openapi, rule
+from wireproof.judge.rules import MAY, MUST, SHOULD, Each, client, openapi, rule
+from wireproof.judge.subjects import STREAMS
+from wireproof.read.chat import Chat, is_stream
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
 _CHUNK = "CreateChatCompletionStreamResponse"
 
 
-def _constant(x: Exchange, name: str, what: str) -> None:
+def _constant(x: Chat, name: str, what: str) -> None:
     """`name` is a non-empty string in every chunk, and always the same one."""
     first: Any = None
     for chunk in x.answer_chunks:
@@ -31,7 +31,7 @@ def _constant(x: Exchange, name: str, what: str) -> None:
     source=openapi(f"{_CHUNK}.object"),
     evidence=("object_wrong", "object_missing"),
 )
-def test_object_literal(x: Exchange) -> None:
+def test_object_literal(x: Chat) -> None:
     """Every chunk says `"object": "chat.completion.chunk"`.
 
     openai-python's `.stream()` drops chunks that say anything else, and then fails with an AssertionError
@@ -50,7 +50,7 @@ def test_object_literal(x: Exchange) -> None:
     source=openapi(f"{_CHUNK}.id: each chunk has the same ID"),
     evidence=("id_changes", "missing_id"),
 )
-def test_id_constant(x: Exchange) -> None:
+def test_id_constant(x: Chat) -> None:
     """`id` is a non-empty string, the same in all chunks of a stream, whatever n is.
 
     Accumulators of typed clients (.NET, Go, Rust) refuse a chunk with another id; traces and caches that are
@@ -71,7 +71,7 @@ _CLOCK_STEP = 120
     source=openapi(f"{_CHUNK}.created: each chunk has the same timestamp"),
     evidence=("created_float_str",),
 )
-def test_created_constant(x: Exchange) -> None:
+def test_created_constant(x: Chat) -> None:
     """`created` is an integer, and one time for the whole stream: it never jumps.
 
     Typed clients (Go, Rust, C#) cannot decode a float or a string there. A clock that moves on while the stream
@@ -93,7 +93,7 @@ def test_created_constant(x: Exchange) -> None:
     on=STREAMS,
     source=openapi(f"{_CHUNK}.created: each chunk has the same timestamp"),
 )
-def test_created_does_not_move(x: Exchange) -> None:
+def test_created_does_not_move(x: Chat) -> None:
     """`created` is the same in all chunks, also when the stream crosses a second.
 
     Accumulators of strictly typed clients refuse a chunk that belongs to another time.
@@ -106,7 +106,7 @@ def test_created_does_not_move(x: Exchange) -> None:
 
 
 @rule("chunk.created.seconds", MUST, on=STREAMS, source=openapi(f"{_CHUNK}.created: Unix timestamp in seconds"))
-def test_created_seconds(x: Exchange) -> None:
+def test_created_seconds(x: Chat) -> None:
     """`created` is the time of the answer in Unix seconds, not in milliseconds.
 
     AI SDK and dashboards show a date in the year 57000.
@@ -126,7 +126,7 @@ def test_created_seconds(x: Exchange) -> None:
     source=openapi(f"{_CHUNK} required: model"),
     evidence=("model_missing", "model_null"),
 )
-def test_model_constant(x: Exchange) -> None:
+def test_model_constant(x: Chat) -> None:
     """`model` is a non-empty string, the same in all chunks of a stream.
 
     It need not be the name that was asked for. LangChain loses `response_metadata["model_name"]`, and costs
@@ -143,7 +143,7 @@ def test_model_constant(x: Exchange) -> None:
     source=openapi(f"{_CHUNK} required: choices"),
     evidence=("usage_no_choices_key", "usage_choices_null"),
 )
-def test_choices_array(x: Exchange) -> None:
+def test_choices_array(x: Chat) -> None:
     """Every chunk has `choices`, an array of objects: the usage chunk has an empty one.
 
     Absent or null, LlamaIndex says `object of type 'NoneType' has no len()`, openai-python's `.stream()`
@@ -162,7 +162,7 @@ def test_choices_array(x: Exchange) -> None:
     source=client("speak-gpt", "reads choices[0] of the first chunk"),
     evidence=("first_choices_empty",),
 )
-def test_first_not_empty(x: Exchange) -> None:
+def test_first_not_empty(x: Chat) -> None:
     """The first chunk of a stream has a choice.
 
     Azure sends its prompt filter results ahead with `choices: []`; clients that read `choices[0]` crash there.
@@ -181,7 +181,7 @@ def test_first_not_empty(x: Exchange) -> None:
     source=openapi(f"{_CHUNK}.choices.items required: index"),
     evidence=("choice_index_missing",),
 )
-def test_index_integer(x: Exchange) -> None:
+def test_index_integer(x: Chat) -> None:
     """Every streamed choice has an integer `index`, 0 or more.
 
     Without it openai-python's `.stream()` raises a TypeError (list indices must be integers), the openai-node
@@ -198,7 +198,7 @@ def test_index_integer(x: Exchange) -> None:
     on=STREAMS,
     source=openapi(f"{_CHUNK}.choices.items: delta, and no message"),
 )
-def test_no_message(x: Exchange) -> None:
+def test_no_message(x: Chat) -> None:
     """A streamed choice has a delta and no `message` beside it.
 
     Some servers send the whole text so far again with every chunk: the stream grows with the square of its
@@ -216,7 +216,7 @@ def test_no_message(x: Exchange) -> None:
     source=client("openai-python", "_streaming.Stream.__stream__"),
     evidence=("error_null_each", "error_mid_obj"),
 )
-def test_error_absent(x: Exchange) -> None:
+def test_error_absent(x: Chat) -> None:
     """A chunk of a successful answer has no `error` member other than null.
 
     openai-python and openai-node raise APIError at the first one, whatever the choices beside it say.
@@ -242,7 +242,7 @@ _OBFUSCATION = Each("every chat stream, and one that wants no obfuscation", is_s
     source=openapi("ChatCompletionStreamOptions.include_obfuscation"),
     evidence=("obfuscation",),
 )
-def test_obfuscation_optional(x: Exchange) -> None:
+def test_obfuscation_optional(x: Chat) -> None:
     """A chunk may carry `obfuscation`, a random string, unless include_obfuscation is false.
 
     It evens out the size of the events against observers of the traffic; who asks for it to be off pays for

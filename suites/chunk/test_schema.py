@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wireproof import shapes
-from wireproof.evidence import STREAMS
-from wireproof.exchange import Exchange
-from wireproof.rules import SHOULD, openapi, rule
+from wireproof.judge.rules import SHOULD, openapi, rule
+from wireproof.judge.subjects import STREAMS
+from wireproof.read import openai_schema
+from wireproof.read.chat import Chat
 from wireproof.verdict import require
 
 # These places have rules of their own, which say more precisely what is wrong.
@@ -18,7 +18,7 @@ _ELSEWHERE = (
 _EXACTLY_ELSEWHERE = frozenset({"", "choices", "choices[]", "choices[].delta"})
 
 
-def _has_own_rule(misfit: shapes.Misfit) -> bool:
+def _has_own_rule(misfit: openai_schema.Misfit) -> bool:
     where = misfit.where
     if where in _EXACTLY_ELSEWHERE or where.startswith(_ELSEWHERE):
         return True
@@ -33,14 +33,14 @@ def _has_own_rule(misfit: shapes.Misfit) -> bool:
     book="CHUNK-021",
     source=openapi("CreateChatCompletionStreamResponse"),
 )
-def test_schema_openapi(x: Exchange) -> None:
+def test_schema_openapi(x: Chat) -> None:
     """A chunk fits OpenAI's schema, apart from members that the schema does not know.
 
     It catches what no rule of its own asks for: a system_fingerprint that is a number, log probabilities in the
     shape of the old completions (the AI SDK refuses these), a token count that is a string.
     """
     for chunk in x.answer_chunks:
-        for misfit in shapes.unexcused(shapes.CHUNK, chunk.value):
+        for misfit in openai_schema.unexcused(openai_schema.CHUNK, chunk.value):
             if not _has_own_rule(misfit):
                 place = misfit.where or "the chunk"
                 require(False, f"{place} to fit the schema", got=misfit.detail, at=chunk)

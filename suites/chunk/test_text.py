@@ -6,9 +6,10 @@ import functools
 import json
 from typing import Any
 
-from wireproof.evidence import STREAMS, TWINS, is_answer
-from wireproof.exchange import Exchange, Outcome
-from wireproof.rules import MUST, SHOULD, Twins, contract, rule
+from wireproof.judge.rules import MUST, SHOULD, Twins, contract, rule
+from wireproof.judge.subjects import STREAMS, TWINS
+from wireproof.read.chat import Chat, ChoiceResult, is_answer
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import inconclusive, require
 from wireproof.wire import strictjson
 from wireproof.wire.chat import Choice, Part
@@ -36,7 +37,7 @@ def _growing(choice: Choice) -> Part | None:
     return None
 
 
-def _skip_condemned(stream: Exchange) -> None:
+def _skip_condemned(stream: Chat) -> None:
     """What joins wrongly for a reason that has a rule of its own is not judged again."""
     for part in stream.assembled.parts:
         if not isinstance(part.delta.get("content"), str | None):
@@ -46,7 +47,7 @@ def _skip_condemned(stream: Exchange) -> None:
 
 
 @rule("chunk.content.not-cumulative", MUST, on=STREAMS, source=contract("stream invariant 2"))
-def test_not_cumulative(x: Exchange) -> None:
+def test_not_cumulative(x: Chat) -> None:
     """A delta brings what is new, not all the text so far.
 
     Every client appends: users read "the the city the city of".
@@ -85,7 +86,7 @@ _PINNED = Twins(
 )
 
 
-def _only(x: Exchange) -> Outcome:
+def _only(x: Chat) -> ChoiceResult:
     found = x.outcomes
     if len(found) != 1 or found[0].finish_reason != "stop" or not isinstance(found[0].content, str):
         raise inconclusive("the answer was cut, or is not one text")
@@ -93,7 +94,7 @@ def _only(x: Exchange) -> Outcome:
 
 
 @rule("chunk.content.increments", MUST, on=_PINNED, book="CHUNK-012", source=contract("stream invariant 2"))
-def test_increments(plain: Exchange, stream: Exchange) -> None:
+def test_increments(plain: Chat, stream: Chat) -> None:
     """The deltas of a choice, joined in order, are its whole content: nothing repeated, nothing lost.
 
     It is shown with an answer that JSON Schema pins. Every client appends what comes: it shows text twice, or
@@ -120,7 +121,7 @@ def _comparable(content: Any) -> str:
 
 
 @rule("chunk.parity.with-plain", SHOULD, on=TWINS, book="CHUNK-020", source=contract("stream and plain agree"))
-def test_parity(plain: Exchange, stream: Exchange) -> None:
+def test_parity(plain: Chat, stream: Chat) -> None:
     """The same request at temperature 0 gives the same text, and calls or no calls, streamed and plain.
 
     Servers keep two code paths, which drift apart: switching streaming on loses a call or changes a text. What

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wireproof.client_outcomes import answers, cut, meaning, outcome, read, refusal, same
-from wireproof.clients import TASKS, steps
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.rules import MUST, SHOULD, EachStep, client, contract, rule, unobservable
+from wireproof.judge.rules import MUST, SHOULD, EachStep, client, contract, rule, unobservable
+from wireproof.read.chat import Chat
+from wireproof.read.client_outcomes import answers, cut, meaning, outcome, read, refusal, same
+from wireproof.read.recording import Take
+from wireproof.scenarios.clients import TASKS, steps
 from wireproof.verdict import NotApplicable, inconclusive, require, show
 from wireproof.wire.strictjson import get, parse
 
@@ -70,7 +70,7 @@ def test_error_mid_stream(take: Take) -> None:
     Only {"error": {...}} does so everywhere. With any other form openai-python and LangChain end as if the answer
     were whole, and LlamaIndex raises a TypeError.
     """
-    broken = next((x for x in take.exchanges if x.is_event_stream and x.errors), None)
+    broken = next((x for x in take.chats() if x.is_event_stream and x.errors), None)
     if broken is None:
         raise NotApplicable("no stream broke off with an error event")
     found = outcome(take)
@@ -102,9 +102,9 @@ def test_no_none(take: Take) -> None:
     if not given:
         raise NotApplicable("the task hands out no answer")
     for number, answer in enumerate(given):
-        x = take.exchanges[min(number, len(take.exchanges) - 1)]
+        x = take.chats()[min(number, len(take.chats()) - 1)]
         none = answer.get("none") or []
-        if none == ["content"] and any(cut(one) for one in take.exchanges if one.ok):
+        if none == ["content"] and any(cut(one) for one in take.chats() if one.ok):
             continue  # all of it was thinking
         require(not none, "strings where strings are expected", got=f"None as {', '.join(none)}", owner=x)
 
@@ -122,7 +122,7 @@ def test_usable_after_break(take: Take) -> None:
     People press Stop: a server that keeps the place of one who left runs out of places.
     """
     found = outcome(take)
-    left, last = take.exchanges[:-1], take.exchanges[-1]
+    left, last = take.chats()[:-1], take.chats()[-1]
     if last.asked_stream:
         raise meaning(found, last) if not found.ok else inconclusive("there is no answer after the streams")
     if not any(x.cut_by_us for x in left):
@@ -161,8 +161,8 @@ def test_unmixed(take: Take) -> None:
         raise inconclusive("the schema was not kept, which the schema rules judge")
 
 
-def _asked_for(take: Take, word: str) -> Exchange | None:
-    return next((x for x in take.exchanges if word.encode() in x.request.body), None)
+def _asked_for(take: Take, word: str) -> Chat | None:
+    return next((x for x in take.chats() if word.encode() in x.request.body), None)
 
 
 unobservable(

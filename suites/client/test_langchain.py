@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wireproof.asking import tools
-from wireproof.client_outcomes import answers, called, cut, outcome, read, same
-from wireproof.clients import steps
-from wireproof.judge import Take
-from wireproof.rules import MUST, EachStep, client, rule
+from wireproof.judge.rules import MUST, EachStep, client, rule
+from wireproof.read.client_outcomes import answers, called, cut, outcome, read, same
+from wireproof.read.recording import Take
+from wireproof.read.request import tools
+from wireproof.scenarios.clients import steps
 from wireproof.verdict import inconclusive, require
 from wireproof.wire import strictjson
 
@@ -98,7 +98,7 @@ def test_tools(take: Take) -> None:
     A fragment without an index loses its arguments (invalid_tool_calls), and the agent dies of it: ToolMessage
     tool_call_id ... None.
     """
-    if take.exchanges[0].transcript.step == "agent":
+    if take.chats()[0].transcript.step == "agent":
         _agent(take)
         return
     for number, (given, x) in enumerate(answers(take)):
@@ -112,13 +112,13 @@ def _agent(take: Take) -> None:
     if not outcome(take).ok:
         list(answers(take))
     agents = outcome(take).result.get("agents") or []
-    last = [x for x in take.exchanges if not read(x)[0].calls]
-    if len(last) != len(agents) or any(cut(x) for x in take.exchanges):
+    last = [x for x in take.chats() if not read(x)[0].calls]
+    if len(last) != len(agents) or any(cut(x) for x in take.chats()):
         raise inconclusive("an agent was cut, or went on calling")
     for agent, x in zip(agents, last, strict=True):
         require(agent["text"] == (read(x)[0].content or ""), "the text of the last answer", got=agent["text"], owner=x)
-    made = sum(len(read(x)[0].calls) for x in take.exchanges)
+    made = sum(len(read(x)[0].calls) for x in take.chats())
     done = sum(agent["kinds"].count("tool") for agent in agents)
-    require(done == made, f"{made} calls done", got=done, owner=take.exchanges[-1])
+    require(done == made, f"{made} calls done", got=done, owner=take.chats()[-1])
     if not made:
         raise inconclusive("the model made no tool call")

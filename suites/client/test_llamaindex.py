@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from wireproof.calls import fragments
-from wireproof.client_outcomes import answers, called, cut, outcome, read, same
-from wireproof.clients import steps
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.rules import MUST, EachStep, client, rule
+from wireproof.judge.rules import MUST, EachStep, client, rule
+from wireproof.read.chat import Chat
+from wireproof.read.client_outcomes import answers, called, cut, outcome, read, same
+from wireproof.read.recording import Take
+from wireproof.read.tool_calls import fragments
+from wireproof.scenarios.clients import steps
 from wireproof.verdict import inconclusive, require
 
 
@@ -46,8 +46,8 @@ def test_calls(take: Take) -> None:
     A chunk without choices is a TypeError (object of type 'NoneType' has no len()); a repeated call id grows with
     every fragment. Interleaved calls, which are legal, it mixes up by itself: those are not billed to the target.
     """
-    step = take.exchanges[0].transcript.step
-    if any(x.is_event_stream and _interleaved(x) for x in take.exchanges):
+    step = take.chats()[0].transcript.step
+    if any(x.is_event_stream and _interleaved(x) for x in take.chats()):
         raise inconclusive("the calls come interleaved, which is legal, and which LlamaIndex mixes up by itself")
     if step == "agent":
         _agent(take)
@@ -64,7 +64,7 @@ def test_calls(take: Take) -> None:
 
 
 def _structured(take: Take) -> None:
-    found, x = outcome(take), take.exchanges[-1]
+    found, x = outcome(take), take.chats()[-1]
     if cut(x) or read(x)[0].refusal or (found.ok and not found.result.get("right")):
         raise inconclusive("the model was cut, refused, or gave nothing")
     if not found.ok:
@@ -77,19 +77,19 @@ def _agent(take: Take) -> None:
     if not outcome(take).ok:
         list(answers(take))
     agents = outcome(take).result.get("agents") or []
-    last = [x for x in take.exchanges if not read(x)[0].calls]
-    if len(last) != len(agents) or any(cut(x) for x in take.exchanges):
+    last = [x for x in take.chats() if not read(x)[0].calls]
+    if len(last) != len(agents) or any(cut(x) for x in take.chats()):
         raise inconclusive("an agent was cut, or went on calling")
     for agent, x in zip(agents, last, strict=True):
         require(agent["text"] == (read(x)[0].content or ""), "the text of the last answer", got=agent["text"], owner=x)
-    made = sum(len(read(x)[0].calls) for x in take.exchanges)
+    made = sum(len(read(x)[0].calls) for x in take.chats())
     done = sum(len(agent["calls"]) for agent in agents)
-    require(done == made, f"{made} calls done", got=done, owner=take.exchanges[-1])
+    require(done == made, f"{made} calls done", got=done, owner=take.chats()[-1])
     if not made:
         raise inconclusive("the model made no tool call")
 
 
-def _interleaved(x: Exchange) -> bool:
+def _interleaved(x: Chat) -> bool:
     """Whether a call goes on after the next one has begun, or two stand in one delta."""
     order = [f.index for f in fragments(x)]
     places = any(f.place for f in fragments(x))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wireproof.client_outcomes import answers, called, cut, outcome, read, same
-from wireproof.clients import steps
-from wireproof.judge import Take
-from wireproof.rules import MUST, EachStep, client, rule
+from wireproof.judge.rules import MUST, EachStep, client, rule
+from wireproof.read.client_outcomes import answers, called, cut, outcome, read, same
+from wireproof.read.recording import Take
+from wireproof.scenarios.clients import steps
 from wireproof.verdict import inconclusive, require
 
 _CLIENT = "openai-python"
@@ -83,7 +83,7 @@ def test_parse(take: Take) -> None:
     ValidationError.
     """
     for given, x in answers(take):
-        if take.exchanges[0].transcript.step == "parse-tool":
+        if take.chats()[0].transcript.step == "parse-tool":
             called(x)
         elif read(x)[0].refusal or cut(x):
             raise inconclusive("the model refused, or was cut")

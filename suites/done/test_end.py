@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wireproof.evidence import STREAMS, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, observed, rule
+from wireproof.judge.subjects import STREAMS
+from wireproof.read.chat import Chat, is_stream
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 from wireproof.wire.transcript import Ending
@@ -22,7 +22,7 @@ _HUNG = (Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT)
     source=client("openai-node", "finalizeChatCompletion"),
     evidence=("finish_missing", "finish_only_done_no_finish_tool"),
 )
-def test_all_finished(x: Exchange) -> None:
+def test_all_finished(x: Chat) -> None:
     """Every choice that was opened gets its finish_reason before the stream ends.
 
     openai-node's helper throws "missing finish_reason for choice 0"; the others take the torn text for a whole
@@ -38,7 +38,7 @@ def test_all_finished(x: Exchange) -> None:
 
 
 @rule("done.body.ends-soon", SHOULD, on=STREAMS, book="DONE-006", source=client("openai-python", "AsyncStream"))
-def test_body_ends_soon(x: Exchange) -> None:
+def test_body_ends_soon(x: Chat) -> None:
     """The body of a stream ends within a second after [DONE].
 
     openai-python drains the body before it returns: a body that stays open blocks the caller, who has the whole
@@ -69,7 +69,7 @@ _BROKEN_STREAMS = Each(
     on=_BROKEN_STREAMS,
     source=contract("an answer that failed is not finished"),
 )
-def test_no_success_after_error(x: Exchange) -> None:
+def test_no_success_after_error(x: Chat) -> None:
     """After an error event no choice is finished: an answer has failed, or it has not.
 
     Clients that skip the event store what came as a whole answer; openai-python raises APIError at the event,
@@ -89,7 +89,7 @@ def test_no_success_after_error(x: Exchange) -> None:
     book="DONE-007",
     source=observed("error event, then [DONE]", "https://github.com/sashabaranov/go-openai/pull/396"),
 )
-def test_error_ends_stream(x: Exchange) -> None:
+def test_error_ends_stream(x: Chat) -> None:
     """After an error event the stream ends, directly or with a final [DONE]: it does not stay open.
 
     Clients that ignore the event wait for more until their timeout.

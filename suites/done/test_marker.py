@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wireproof.evidence import STREAMS
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, client, openapi, rule
+from wireproof.judge.rules import MUST, client, openapi, rule
+from wireproof.judge.subjects import STREAMS
+from wireproof.read.chat import Chat
 from wireproof.verdict import NotApplicable, Span, inconclusive, require
 from wireproof.wire.sse import AnomalyKind
 from wireproof.wire.transcript import Ending
@@ -12,7 +12,7 @@ from wireproof.wire.transcript import Ending
 _INCLUDE_USAGE = "ChatCompletionStreamOptions.include_usage"
 
 
-def _at_its_end(x: Exchange) -> None:
+def _at_its_end(x: Chat) -> None:
     """Go on only if the stream came to its own end: a torn body and an error have rules of their own."""
     if x.errors:
         raise inconclusive("the stream broke off with an error event")
@@ -29,7 +29,7 @@ def _at_its_end(x: Exchange) -> None:
         raise inconclusive("the recording ends inside an event")
 
 
-def _home_made(x: Exchange) -> tuple[str, Span] | None:
+def _home_made(x: Chat) -> tuple[str, Span] | None:
     """A terminator that is not [DONE] but stands for it: its text and its bytes."""
     for payload in x.payloads:
         value = payload.value
@@ -51,7 +51,7 @@ def _home_made(x: Exchange) -> tuple[str, Span] | None:
     source=openapi(_INCLUDE_USAGE),
     evidence=("done_lower", "done_trailing_space", "missing_done"),
 )
-def test_done_exact(x: Exchange) -> None:
+def test_done_exact(x: Chat) -> None:
     """A stream ends with an event whose data is exactly `[DONE]`.
 
     "[done]" is parsed as JSON and crashes openai-python, LangChain, LlamaIndex and openai-node. A missing one
@@ -75,7 +75,7 @@ def test_done_exact(x: Exchange) -> None:
     source=openapi(f"{_INCLUDE_USAGE}: data: [DONE]"),
     evidence=("done_json_string", "done_json_obj", "done_bare"),
 )
-def test_done_not_json(x: Exchange) -> None:
+def test_done_not_json(x: Chat) -> None:
     """The marker is not JSON: no string `"[DONE]"`, no object {"done": true}, and no line without `data:`.
 
     For the string openai-python, LangChain and LlamaIndex raise AttributeError ('str' object has no attribute
@@ -94,7 +94,7 @@ def test_done_not_json(x: Exchange) -> None:
     source=client("openai-python", "_streaming.Stream.__stream__"),
     evidence=("done_twice", "chunk_after_done"),
 )
-def test_done_once_and_last(x: Exchange) -> None:
+def test_done_once_and_last(x: Chat) -> None:
     """[DONE] occurs once and is the last event: nothing but comments may follow.
 
     Clients stop reading at the first one: later text and usage are silently lost. Only the AI SDK reads on.
@@ -114,7 +114,7 @@ def test_done_once_and_last(x: Exchange) -> None:
     book="DONE-004",
     source=openapi(_INCLUDE_USAGE),
 )
-def test_done_every_finish(x: Exchange) -> None:
+def test_done_every_finish(x: Chat) -> None:
     """[DONE] comes once all choices have finished, whatever their finish_reason: not after each of them.
 
     Clients stop at the first one and lose the other choices.

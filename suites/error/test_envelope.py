@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from wireproof.defects import defect
-from wireproof.envelopes import any_error_of, error_of, is_error_answer, is_json_error, members_problem
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
+from wireproof.read.errors import any_error_of, error_of, is_error_answer, is_json_error, members_problem
+from wireproof.read.exchange import Exchange
+from wireproof.read.request_defects import defect
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from wireproof import fuzz
-from wireproof.envelopes import told_error
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MUST, SHOULD, Each, client, contract, each_of, observed, of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, each_of, observed, of, openapi, rule
+from wireproof.read.chat import Chat
+from wireproof.read.errors import told_error
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY_OR_LOCKED
+from wireproof.scenarios import fuzz
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.transcript import Ending
 
@@ -37,7 +38,7 @@ def test_fuzz_never_5xx(x: Exchange) -> None:
 @rule(
     "error.fuzz.not-ignored", SHOULD, on=each_of(*fuzz.telling()), source=openapi("CreateChatCompletionRequest: types")
 )
-def test_fuzz_not_ignored(x: Exchange) -> None:
+def test_fuzz_not_ignored(x: Chat) -> None:
     """A value that cannot be read is refused with a 4xx, not passed over: no max_tokens "many", n {} or stop {}.
 
     Whoever set a limit, a stop or a format gets an answer without it, and nothing says so. (What a lenient server can

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from wireproof.defects import defect
-from wireproof.envelopes import error_of, told_error
-from wireproof.evidence import PLAIN_SCENARIOS, is_answer
-from wireproof.exchange import Exchange
-from wireproof.refusal import BUSY_OR_LOCKED, must_not_crash
-from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, each_of, engine, observed, of, rfc, rule
-from wireproof.scenario import load
+from wireproof.judge.rules import MUST, SHOULD, Across, Each, client, contract, each_of, engine, observed, of, rfc, rule
+from wireproof.judge.subjects import PLAIN_SCENARIOS
+from wireproof.read.chat import Chat, is_answer, is_chat
+from wireproof.read.errors import error_of, told_error
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import BUSY_OR_LOCKED, must_not_crash
+from wireproof.read.request_defects import defect
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -23,7 +24,7 @@ OVER = each_of("context-over", "context-over-stream")
 
 
 @rule("error.context.over-is-400", MUST, on=OVER, book="ERROR-011", source=observed("error codes guide"))
-def test_context_over(x: Exchange) -> None:
+def test_context_over(x: Chat) -> None:
     """A prompt that is longer than the context is refused with a 4xx before a stream begins, never cut in silence.
 
     The answer is about the rest of a document, and nothing says that the beginning was thrown away.
@@ -58,7 +59,7 @@ def _is_list(x: Exchange) -> bool:
     ),
     source=engine("vllm", "max_model_len of the model list"),
 )
-def test_context_within_limit(found: Sequence[Exchange]) -> None:
+def test_context_within_limit(found: Sequence[Chat]) -> None:
     """No answer counts more prompt tokens than the max_model_len that the list of models has for the model.
 
     Such a prompt was cut in silence, and counted as it came: the answer is about a part of it. Or the list is wrong,
@@ -152,7 +153,7 @@ def _text(x: Exchange) -> str:
     book="ERROR-023",
     source=contract("an ignored parameter is a wrong answer"),
 )
-def test_feature_unsupported(audio: Exchange, image: Exchange, no_image: Exchange) -> None:
+def test_feature_unsupported(audio: Chat, image: Chat, no_image: Chat) -> None:
     """Audio output, and an image for a model that reads text only, are refused with a 4xx, not ignored.
 
     The user asks about a picture that the model never saw, and gets a confident answer.
@@ -182,7 +183,7 @@ def _is_sound(x: Exchange) -> bool:
     """A request of ours that is right, or one of a recording in which nothing wrong is to be seen."""
     foreign = x.scenario not in load()  # requests of the other scenarios are judged by the rules about them
     ours = x.scenario in _RIGHT or foreign
-    return x.response is not None and x.is_chat and ours and defect(x) is None
+    return x.response is not None and is_chat(x) and ours and defect(x) is None
 
 
 @rule(

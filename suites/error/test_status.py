@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Sequence
 
-from wireproof import fuzz
-from wireproof.defects import Kind, defect
-from wireproof.envelopes import error_of, told_error
-from wireproof.exchange import Exchange
-from wireproof.refusal import BUSY_OR_LOCKED, must_not_crash
-from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, observed, openapi, rfc, rule
-from wireproof.scenario import load
+from wireproof.judge.rules import MUST, SHOULD, Across, Each, client, contract, observed, openapi, rfc, rule
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.errors import error_of, told_error
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import BUSY_OR_LOCKED, must_not_crash
+from wireproof.read.request_defects import Kind, defect
+from wireproof.scenarios import fuzz
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import NotApplicable, inconclusive, require
 
 # Scenarios whose statuses have rules of their own. (What of a fuzzed body is refused: error.fuzz.not-ignored.)
@@ -38,7 +39,7 @@ def _has(x: Exchange, kinds: Sequence[Kind]) -> bool:
     return found is not None and found.kind in kinds and x.response is not None
 
 
-def _must_refuse(x: Exchange) -> None:
+def _must_refuse(x: Chat) -> None:
     """Fail on a 5xx and on a success; an error with status 200 belongs to the rules about that."""
     found = defect(x)
     what = found.what if found else "this request"
@@ -51,7 +52,7 @@ def _must_refuse(x: Exchange) -> None:
 
 
 @rule("error.json.broken-is-400", MUST, on=_of_kind(Kind.JSON), book="ERROR-005", source=rfc(9110, "15.5.1"))
-def test_json_broken(x: Exchange) -> None:
+def test_json_broken(x: Chat) -> None:
     """A body that is no JSON is refused with a 4xx, at best 400.
 
     A 5xx is repeated by every SDK: three times the same broken body; a 200 answers a question that nobody asked.
@@ -66,7 +67,7 @@ def test_json_broken(x: Exchange) -> None:
     book="ERROR-006",
     source=openapi("CreateChatCompletionRequest.messages: minItems 1"),
 )
-def test_messages_bad(x: Exchange) -> None:
+def test_messages_bad(x: Chat) -> None:
     """Messages that are missing, empty or no array, or a message without role, are refused with a 4xx, at best 400.
 
     openai-python repeats a 5xx twice; with a 200 the user reads a confident answer to nothing.
@@ -81,7 +82,7 @@ def test_messages_bad(x: Exchange) -> None:
     book="ERROR-007",
     source=openapi("CreateChatCompletionRequest.required"),
 )
-def test_model_missing(x: Exchange) -> None:
+def test_model_missing(x: Chat) -> None:
     """A request without a model is refused with 400, or answered by the one model that is served.
 
     OpenAI requires the member; clients of one-model servers leave it out.
@@ -100,7 +101,7 @@ def test_model_missing(x: Exchange) -> None:
     book="ERROR-008",
     source=openapi("CreateChatCompletionRequest: types"),
 )
-def test_parameter_bad(x: Exchange) -> None:
+def test_parameter_bad(x: Chat) -> None:
     """A parameter of the wrong type is refused with a 4xx, at best 400.
 
     Passed over in silence it changes the answer, and nothing says so; a 5xx is sent again by every SDK. (What is out
@@ -155,7 +156,7 @@ def test_model_unknown(x: Exchange) -> None:
     on=_of_kind(Kind.MODEL_UNKNOWN),
     source=observed("error codes guide", "https://platform.openai.com/docs/guides/error-codes"),
 )
-def test_model_unknown_exactly_404(x: Exchange) -> None:
+def test_model_unknown_exactly_404(x: Chat) -> None:
     """An unknown model is refused with 404.
 
     openai-python raises NotFoundError, LangChain OpenAIModelNotFoundError; with a 200 a typo in the name uses
@@ -204,7 +205,7 @@ def test_model_code(x: Exchange) -> None:
     ),
     source=contract("the model of an answer is the one that made it"),
 )
-def test_model_not_echoed(x: Exchange) -> None:
+def test_model_not_echoed(x: Chat) -> None:
     """A server that answers an unknown model with another one says in `model` which it was.
 
     The name of the request comes back as if it existed: whoever mistyped it never finds out.
@@ -251,7 +252,7 @@ def test_client_fault_never_5xx(x: Exchange) -> None:
     source=rfc(9110, "15.3.1"),
     evidence=("ns_error_200",),
 )
-def test_plain_never_200(x: Exchange) -> None:
+def test_plain_never_200(x: Chat) -> None:
     """An error is never sent with status 200.
 
     openai-python makes a completion of it whose choices are None: the TypeError comes far from the cause.
@@ -275,7 +276,7 @@ _PAIRS = (
 def _may_have_twin(x: Exchange) -> bool:
     refused = x.status is not None and x.status >= 400
     short = not x.request.omitted and len(x.request.body) < 100_000
-    return x.is_chat and (refused or not x.valid) and short and not x.scenario.startswith(_KEYS)
+    return is_chat(x) and (refused or not x.valid) and short and not x.scenario.startswith(_KEYS)
 
 
 def _twin_key(x: Exchange) -> tuple[str, bool] | None:
@@ -304,7 +305,7 @@ def _twin_key(x: Exchange) -> tuple[str, bool] | None:
     ),
     source=client("openai-python", "_make_status_error"),
 )
-def test_status_same_for_stream(found: Sequence[Exchange]) -> None:
+def test_status_same_for_stream(found: Sequence[Chat]) -> None:
     """A wrong request is refused with the same status whether a stream was asked for or not.
 
     Clients that stream get another exception than those that do not, or an answer to what the others are refused.

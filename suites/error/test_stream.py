@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from wireproof.envelopes import members_problem, stream_error_of
-from wireproof.evidence import is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, openapi, rule, unobservable
+from wireproof.judge.rules import MUST, SHOULD, Each, client, openapi, rule, unobservable
+from wireproof.read.chat import Chat, is_stream
+from wireproof.read.errors import members_problem, stream_error_of
 from wireproof.verdict import NotApplicable, require
 from wireproof.wire.strictjson import get
 
@@ -22,7 +21,7 @@ from wireproof.wire.strictjson import get
     source=client("openai-python", "_streaming"),
     evidence=("error_mid_obj", "error_mid_flat", "error_mid_str", "event_error_obj", "event_error_flat"),
 )
-def test_stream_wrapped(x: Exchange) -> None:
+def test_stream_wrapped(x: Chat) -> None:
     """A failure inside a stream is sent as `data: {"error": {...}}` with a message in the object under `error`.
 
     openai-python, LangChain, litellm and openai-node pass over a flat error: the torn text looks complete.
@@ -42,7 +41,7 @@ def test_stream_wrapped(x: Exchange) -> None:
     on=Each("every chat stream with a wrapped error", lambda x: stream_error_of(x) is not None, ()),
     source=openapi("Error.required"),
 )
-def test_stream_members(x: Exchange) -> None:
+def test_stream_members(x: Chat) -> None:
     """The error of a stream has type (a string), param and code (strings or null) beside its message, as any other.
 
     openai-python puts them into its APIError: a program that switches on type or code knows the error of a refusal,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wireproof.evidence import ANSWERS, is_answer
-from wireproof.exchange import Exchange, Outcome
-from wireproof.rules import MUST, SHOULD, Each, contract, each_of, observed, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, contract, each_of, observed, openapi, rule
+from wireproof.judge.subjects import ANSWERS
+from wireproof.read.chat import Chat, ChoiceResult, is_answer
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int, parse
 
@@ -64,7 +65,7 @@ _ENDS = {
 }
 
 
-def _tokens(x: Exchange) -> int | None:
+def _tokens(x: Chat) -> int | None:
     """completion_tokens of the answer, where it says so (what a stream says unasked is no usage of the whole)."""
     if x.is_event_stream and not x.asked_usage:
         return None
@@ -72,7 +73,7 @@ def _tokens(x: Exchange) -> int | None:
     return found if is_int(found) else None
 
 
-def _once(x: Exchange) -> list[Outcome]:
+def _once(x: Chat) -> list[ChoiceResult]:
     """The outcomes of an answer whose choices finished once; finish.stream.once judges the others."""
     if x.is_event_stream and any(len(c.finishes) > 1 for c in x.finished_stream.choices):
         raise inconclusive("a choice has several values of finish_reason")
@@ -97,7 +98,7 @@ def _is_json(arguments: Any, *, needed: bool) -> bool:
     book="FINISH-005",
     source=openapi("finish_reason: stop"),
 )
-def test_stop(x: Exchange) -> None:
+def test_stop(x: Chat) -> None:
     """finish_reason is "stop" when the answer ends by itself or at a stop string.
 
     Callers take "length" for a cut, and ask for a continuation that does not exist.
@@ -118,7 +119,7 @@ def test_stop(x: Exchange) -> None:
     book="FINISH-006",
     source=openapi("finish_reason: length"),
 )
-def test_length_when_cut(x: Exchange) -> None:
+def test_length_when_cut(x: Chat) -> None:
     """finish_reason is "length" when the limit on tokens cut the answer.
 
     Nothing else shows the cut: openai-python's .parse() raises LengthFinishReasonError only then,
@@ -140,7 +141,7 @@ def test_length_when_cut(x: Exchange) -> None:
     book="FINISH-007",
     source=contract("finish_reason tells the agent loop to run tools"),
 )
-def test_tool_calls_iff_called(x: Exchange) -> None:
+def test_tool_calls_iff_called(x: Chat) -> None:
     """finish_reason is "tool_calls" only with a tool call.
 
     Agent loops branch on it: "tool_calls" without calls crashes them, or makes them ask again for ever.
@@ -159,7 +160,7 @@ def test_tool_calls_iff_called(x: Exchange) -> None:
     on=_FREE_AND_FORCED,
     source=observed("finish_reason tool_calls when the model called a tool; stop was seen now and then"),
 )
-def test_tool_calls_when_called(x: Exchange) -> None:
+def test_tool_calls_when_called(x: Chat) -> None:
     """An answer with tool calls that nobody forced has finish_reason "tool_calls".
 
     "stop" ends the agent loop with the calls not made. A forced call may end with "stop", as OpenAI's do.
@@ -171,7 +172,7 @@ def test_tool_calls_when_called(x: Exchange) -> None:
             require(o.finish_reason != "stop", "tool_calls, as there are tool calls", got=o.finish_reason)
 
 
-def _check_forced(x: Exchange, preferred: str) -> None:
+def _check_forced(x: Chat, preferred: str) -> None:
     """`length` is right for a forced call only when the limit was really reached."""
     tokens, limit = _tokens(x), x.token_limit
     for o in _once(x):
@@ -190,7 +191,7 @@ def _check_forced(x: Exchange, preferred: str) -> None:
     source=observed("OpenAI staff: stop after a forced function", _FORCED_NOTE),
     evidence=("tool_finish_stop",),
 )
-def test_named(x: Exchange) -> None:
+def test_named(x: Chat) -> None:
     """After a named tool finish_reason is "stop" (OpenAI's way) or "tool_calls", unless the answer was cut.
 
     Both are in use, so clients must take both; "length" makes them throw a whole call away.
@@ -205,7 +206,7 @@ def test_named(x: Exchange) -> None:
     book="FINISH-009",
     source=observed("tool_calls, at first stop", _FORCED_NOTE),
 )
-def test_required(x: Exchange) -> None:
+def test_required(x: Chat) -> None:
     """With tool_choice required finish_reason is "tool_calls" or "stop", unless the answer was cut.
 
     tool_calls is preferred: loops that wait for it never run a call that ends with anything else.
@@ -220,7 +221,7 @@ def test_required(x: Exchange) -> None:
     book="FINISH-010",
     source=openapi("finish_reason: length"),
 )
-def test_cut_call_is_length(x: Exchange) -> None:
+def test_cut_call_is_length(x: Chat) -> None:
     """A tool call that the limit on tokens cut off ends with "length", not "tool_calls" or "stop".
 
     The arguments are half a JSON text: an agent that trusts the reason runs a truncated call, or crashes.
@@ -240,7 +241,7 @@ def test_cut_call_is_length(x: Exchange) -> None:
             require(o.finish_reason not in ("tool_calls", "stop"), "length for a call cut off", got=o.finish_reason)
 
 
-def _cut_call(x: Exchange, o: Outcome, forced: bool) -> bool:
+def _cut_call(x: Exchange, o: ChoiceResult, forced: bool) -> bool:
     """A call is there in part, or a forced one not at all (a server may drop what was cut)."""
     tools = x.asked.get("tools")
     needed = isinstance(tools, list) and all(get(t, "function", "parameters", "required") for t in tools)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.evidence import ANSWERS, PLAIN, STREAMS, TWINS
-from wireproof.exchange import Exchange
-from wireproof.rules import MAY, MUST, SHOULD, Each, contract, openapi, rule
+from wireproof.judge.rules import MAY, MUST, SHOULD, Each, contract, openapi, rule
+from wireproof.judge.subjects import ANSWERS, PLAIN, STREAMS, TWINS
+from wireproof.read.chat import Chat
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.chat import Choice, Part
 from wireproof.wire.strictjson import get, is_int
@@ -17,7 +17,7 @@ _ABORTED = ("abort", "aborted", "cancelled", "canceled", "error", "timeout", "pr
 _NULL_AS_TEXT = ("", "None", "null", "nil", "undefined")
 
 
-def _given(x: Exchange) -> list[tuple[Any, Part | None]]:
+def _given(x: Chat) -> list[tuple[Any, Part | None]]:
     """Every finish_reason that is not null, with the part that carries it when the answer is a stream.
 
     "" in a chunk is left to chunk.finish-reason.key-present, which has it.
@@ -39,7 +39,7 @@ def _ends(choice: Choice) -> list[Part]:
     source=contract("finish_reason has five values; OpenAPI has the same enum"),
     evidence=("ns_finish_unknown", "finish_reason_empty_str"),
 )
-def test_reason_known(x: Exchange) -> None:
+def test_reason_known(x: Chat) -> None:
     """finish_reason is null or one of stop, length, tool_calls, content_filter and function_call.
 
     Clients with an enum (Go, C#, Rust, AI SDK) fail on "eos_token", "abort" or "None"; loops that wait for
@@ -57,7 +57,7 @@ def test_reason_known(x: Exchange) -> None:
     source=openapi("CreateChatCompletionResponse.choices.finish_reason: not nullable"),
     evidence=("ns_finish_null",),
 )
-def test_plain_not_null(x: Exchange) -> None:
+def test_plain_not_null(x: Chat) -> None:
     """In a plain answer finish_reason is not null.
 
     Agents loop on it: with null they neither go on nor end. pydantic-ai rejects the answer.
@@ -74,7 +74,7 @@ def test_plain_not_null(x: Exchange) -> None:
     source=contract("one finish per choice"),
     evidence=("finish_twice", "finish_missing"),
 )
-def test_stream_once(x: Exchange) -> None:
+def test_stream_once(x: Chat) -> None:
     """Exactly one chunk of each choice has a finish_reason that is not null.
 
     LangChain joins them to "stopstop"; openclaude showed each answer twice. A choice without any is judged by
@@ -96,7 +96,7 @@ def test_stream_once(x: Exchange) -> None:
     source=contract("the finish is the last chunk of its choice"),
     evidence=("content_after_finish",),
 )
-def test_stream_last_of_choice(x: Exchange) -> None:
+def test_stream_last_of_choice(x: Chat) -> None:
     """After its finish_reason a choice brings nothing more, neither a role nor log probabilities.
 
     User interfaces finalise the message there. Text, reasoning and calls after it are judged by
@@ -119,7 +119,7 @@ def test_stream_last_of_choice(x: Exchange) -> None:
     book="FINISH-011",
     source=openapi("finish_reason: function_call is deprecated"),
 )
-def test_function_call_legacy_only(x: Exchange) -> None:
+def test_function_call_legacy_only(x: Chat) -> None:
     """finish_reason "function_call" is given only when the deprecated `functions` were sent.
 
     Agent loops of today know tool_calls; they end on anything else and never run the tool.
@@ -136,7 +136,7 @@ def test_function_call_legacy_only(x: Exchange) -> None:
     book="FINISH-012",
     source=openapi("finish_reason: content_filter"),
 )
-def test_content_filter_only_filtered(x: Exchange) -> None:
+def test_content_filter_only_filtered(x: Chat) -> None:
     """finish_reason "content_filter" is given only when a filter withheld something; these prompts give no cause.
 
     openai-python's .parse() raises ContentFilterFinishReasonError.
@@ -154,7 +154,7 @@ def test_content_filter_only_filtered(x: Exchange) -> None:
     book="FINISH-013",
     source=contract("a failed generation is an error"),
 )
-def test_abort_is_error(x: Exchange) -> None:
+def test_abort_is_error(x: Chat) -> None:
     """An aborted generation is reported as an error, not as a finish_reason such as "abort".
 
     A client that only asks whether there is a finish_reason takes the torn text for the answer.
@@ -170,7 +170,7 @@ def test_abort_is_error(x: Exchange) -> None:
     book="FINISH-014",
     source=contract("stop and length are judged alike in both modes"),
 )
-def test_parity_with_plain(plain: Exchange, stream: Exchange) -> None:
+def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
     """The same answer has the same finish_reason, streamed or not.
 
     An agent loop branches on it: it would run the tool in one mode and end in the other.

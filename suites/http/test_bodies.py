@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from wireproof.evidence import PLAIN_SCENARIOS, STREAM_SCENARIOS, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, rfc, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, rfc, rule
+from wireproof.judge.subjects import PLAIN_SCENARIOS, STREAM_SCENARIOS
+from wireproof.read.chat import Chat, is_chat, is_stream
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import Broken, NotApplicable, require
 from wireproof.wire.strictjson import ProblemKind
 from wireproof.wire.transcript import Capture, Ending
@@ -21,7 +22,7 @@ def _claims_json(x: Exchange) -> bool:
 # `stream: "true"` is a wrong request: what answers it is not judged here.
 NO_STREAM_ASKED = Each(
     "every valid chat request without stream",
-    lambda x: x.is_chat and x.asked.get("stream") in _NO_STREAM and x.valid and x.response is not None,
+    lambda x: is_chat(x) and x.asked.get("stream") in _NO_STREAM and x.valid and x.response is not None,
     PLAIN_SCENARIOS,
 )
 JSON_RESPONSES = Each(
@@ -96,7 +97,7 @@ def test_json_well_formed(x: Exchange) -> None:
     source=rfc(8259, "6"),
     evidence=("ns_nan", "nan_logprob"),
 )
-def test_json_no_nan(x: Exchange) -> None:
+def test_json_no_nan(x: Chat) -> None:
     """The tokens NaN, Infinity and -Infinity never occur in JSON, plain or streamed.
 
     JSON.parse throws: every JavaScript client dies, and LangChain.js keeps retrying for 40 s. Python
@@ -109,7 +110,7 @@ def test_json_no_nan(x: Exchange) -> None:
 
 
 @rule("http.json.unique-names", SHOULD, on=JSON_TEXTS, book="HTTP-015", source=rfc(8259, "4"))
-def test_json_unique_names(x: Exchange) -> None:
+def test_json_unique_names(x: Chat) -> None:
     """The member names of a JSON object are unique.
 
     Parsers keep the first or the last of two: clients then disagree about the value.

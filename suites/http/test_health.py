@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wireproof.exchange import Exchange
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MUST, contract, each_of, rule
+from wireproof.judge.rules import MUST, contract, each_of, rule
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import BUSY_OR_LOCKED
 from wireproof.verdict import require
 
 

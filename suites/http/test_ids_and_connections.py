@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from wireproof.evidence import ALL_RESPONSES, PLAIN_SCENARIOS, STREAM_SCENARIOS
-from wireproof.exchange import Exchange
-from wireproof.gauges import is_probe
-from wireproof.judge import Take
-from wireproof.rules import SHOULD, Across, Each, contract, observed, of, rfc, rule
+from wireproof.judge.rules import SHOULD, Across, Each, contract, observed, of, rfc, rule
+from wireproof.judge.subjects import ALL_RESPONSES, PLAIN_SCENARIOS, STREAM_SCENARIOS
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.gauges import is_probe
+from wireproof.read.recording import Take
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.http import FramingKind
 from wireproof.wire.strictjson import get
@@ -47,7 +48,7 @@ WITH_OWN_ID = Each(
 
 
 @rule("http.request-id.propagated", SHOULD, on=WITH_OWN_ID, book="HTTP-011", source=contract())
-def test_request_id_propagated(x: Exchange) -> None:
+def test_request_id_propagated(x: Chat) -> None:
     """The client's X-Request-Id comes back in the response.
 
     Traces break at the server: the gateway's id and the engine's cannot be joined.

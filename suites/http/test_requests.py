@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from wireproof.evidence import STREAM_SCENARIOS
-from wireproof.exchange import CHAT_PATH, Exchange
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MUST, SHOULD, Each, client, each_of, of, openapi, rfc, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, each_of, of, openapi, rfc, rule
+from wireproof.judge.subjects import STREAM_SCENARIOS
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import BUSY_OR_LOCKED
 from wireproof.verdict import NotApplicable, inconclusive, require
+from wireproof.wire.endpoints import PATHS, Endpoint
 from wireproof.wire.strictjson import get
 from wireproof.wire.transcript import Ending
 
 
 def _asks_for_stream(x: Exchange) -> bool:
-    return x.is_chat and x.asked_stream and x.valid and x.response is not None
+    return is_chat(x) and x.asked_stream and x.valid and x.response is not None
 
 
 def _accepts_only_json(x: Exchange) -> bool:
@@ -80,7 +82,7 @@ def test_stream_honoured(x: Exchange) -> None:
     _is_stream_or_refusal(x)
 
 
-def _comparable(bare: Exchange, dressed: Exchange) -> None:
+def _comparable(bare: Chat, dressed: Chat) -> None:
     """Inconclusive when the bare request fails as well, or when load or a key was in the way."""
     if not bare.plain_choices or dressed.status in BUSY_OR_LOCKED:
         raise dressed.refused()
@@ -93,7 +95,7 @@ def _comparable(bare: Exchange, dressed: Exchange) -> None:
     book="HTTP-007",
     source=client("openai-python", "_client.default_headers"),
 )
-def test_headers_unknown_ignored(bare: Exchange, dressed: Exchange) -> None:
+def test_headers_unknown_ignored(bare: Chat, dressed: Chat) -> None:
     """Headers that SDKs add (X-Stainless-*, OpenAI-Organization, OpenAI-Beta, ...) do not change the answer.
 
     Every official SDK sends them with each call.
@@ -111,7 +113,7 @@ def test_headers_unknown_ignored(bare: Exchange, dressed: Exchange) -> None:
     book="HTTP-008",
     source=rfc(9110, "8.3.1"),
 )
-def test_content_type_parameters_accepted(bare: Exchange, dressed: Exchange) -> None:
+def test_content_type_parameters_accepted(bare: Chat, dressed: Chat) -> None:
     """`Application/JSON; charset=UTF-8` is accepted like `application/json`.
 
     Java, .NET and PHP clients add the charset by themselves.
@@ -127,7 +129,7 @@ def test_content_type_parameters_accepted(bare: Exchange, dressed: Exchange) -> 
     book="HTTP-009",
     source=rfc(8259, "7"),
 )
-def test_body_unicode_equal(raw: Exchange, escaped: Exchange) -> None:
+def test_body_unicode_equal(raw: Chat, escaped: Chat) -> None:
     r"""A prompt reaches the model identically as raw UTF-8 and as \u escapes with surrogate pairs.
 
     Clients differ in how they escape: a broken decoder gives the model other letters than the user typed.
@@ -146,7 +148,7 @@ def test_body_unicode_equal(raw: Exchange, escaped: Exchange) -> None:
 
 def _wrong_method(x: Exchange) -> bool:
     path = x.request.path.split("?", 1)[0].rstrip("/")
-    on_chat = path.endswith(CHAT_PATH) and x.request.method in ("GET", "PUT", "PATCH", "DELETE")
+    on_chat = path.endswith(PATHS[Endpoint.CHAT]) and x.request.method in ("GET", "PUT", "PATCH", "DELETE")
     on_models = path.endswith("/models") and x.request.method in ("PUT", "PATCH", "DELETE")
     return (on_chat or on_models) and x.response is not None
 

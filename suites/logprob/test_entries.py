@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from wireproof.asking import response_format, top_logprobs, wants_logprobs
-from wireproof.evidence import is_answer, is_plain
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, contract, engine, observed, openapi, rule
-from wireproof.scores import Entry, all_entries, as_bytes, finite, is_number, is_stand_in, scored
+from wireproof.judge.rules import MUST, SHOULD, Each, contract, engine, observed, openapi, rule
+from wireproof.read.chat import Chat, is_answer, is_plain
+from wireproof.read.logprobs import Entry, all_entries, as_bytes, finite, is_number, is_stand_in, scored
+from wireproof.read.request import response_format, top_logprobs, wants_logprobs
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 
@@ -45,7 +44,7 @@ def _wrong(value: Any) -> str:
     return "" if found is None or as_bytes(found) is not None else f"bytes {found!r}"
 
 
-def _alternatives(x: Exchange) -> Iterator[tuple[Entry, Any]]:
+def _alternatives(x: Chat) -> Iterator[tuple[Entry, Any]]:
     for entry in all_entries(x):
         for other in entry.top:
             yield entry, other
@@ -64,7 +63,7 @@ def _sound(entry: Entry) -> bool:
     book="LOGPROB-003",
     source=openapi("ChatCompletionTokenLogprob.required"),
 )
-def test_entry_shape(x: Exchange) -> None:
+def test_entry_shape(x: Chat) -> None:
     """An entry has a string token, a number logprob, bytes that are null or 0 to 255, and a list top_logprobs.
 
     Without top_logprobs agents fail with TypeError, pydantic-ai refuses the answer, and LiteLLM answers 500.
@@ -72,7 +71,7 @@ def test_entry_shape(x: Exchange) -> None:
     check_entries(x)
 
 
-def check_entries(x: Exchange) -> None:
+def check_entries(x: Chat) -> None:
     """The four members of every entry."""
     for entry in all_entries(x):
         wrong = _wrong(entry.value)
@@ -87,7 +86,7 @@ def check_entries(x: Exchange) -> None:
     on=SCORES,
     source=openapi("ChatCompletionTokenLogprob.required: bytes"),
 )
-def test_bytes_key(x: Exchange) -> None:
+def test_bytes_key(x: Chat) -> None:
     """Every entry and every alternative has the key bytes, null where there are none.
 
     OpenAI's schema requires it; typed clients take its absence for null.
@@ -105,7 +104,7 @@ def test_bytes_key(x: Exchange) -> None:
     book="LOGPROB-004",
     source=openapi("ChatCompletionTokenLogprob.top_logprobs.items.required"),
 )
-def test_alternative_shape(x: Exchange) -> None:
+def test_alternative_shape(x: Chat) -> None:
     """Every alternative has token, logprob and bytes of the same types as an entry.
 
     llama-index reads the three of each; a map from token to number, or bare strings, crash it.
@@ -122,7 +121,7 @@ def test_alternative_shape(x: Exchange) -> None:
     book="LOGPROB-005",
     source=contract("top_logprobs = k gives k alternatives; OpenAPI: the number of most likely tokens"),
 )
-def test_at_most_k(x: Exchange) -> None:
+def test_at_most_k(x: Chat) -> None:
     """top_logprobs k gives at most k alternatives, or one more that is the chosen token.
 
     Consumers of a fixed width overflow, or cut off what they did not expect.
@@ -140,7 +139,7 @@ def test_at_most_k(x: Exchange) -> None:
     on=_ALTERNATIVES,
     source=observed("in rare cases there may be fewer than top_logprobs: the field's description"),
 )
-def test_all_k(x: Exchange) -> None:
+def test_all_k(x: Chat) -> None:
     """top_logprobs k gives k alternatives, in all but rare positions.
 
     A classifier that looks for its labels among them finds some missing. Under a schema fewer may be possible.
@@ -163,7 +162,7 @@ def test_all_k(x: Exchange) -> None:
     book="LOGPROB-006",
     source=openapi("ChatCompletionTokenLogprob.logprob"),
 )
-def test_value(x: Exchange) -> None:
+def test_value(x: Chat) -> None:
     """Every logprob is at most 0.
 
     Above 0 it is no probability: exp() of it is above 1, and scores built on it are wrong. NaN and Infinity are
@@ -181,7 +180,7 @@ def test_value(x: Exchange) -> None:
     on=SCORES,
     source=openapi("ChatCompletionTokenLogprob.logprob: -9999.0 for very unlikely tokens"),
 )
-def test_value_floor(x: Exchange) -> None:
+def test_value_floor(x: Chat) -> None:
     """A very unlikely token has -9999.0 or so, not the lowest number of a float type.
 
     Adding two of these gives -Infinity, which no JSON has.
@@ -199,7 +198,7 @@ def test_value_floor(x: Exchange) -> None:
     book="LOGPROB-010",
     source=openapi("the Logprobs example; all engines"),
 )
-def test_sorted_distinct(x: Exchange) -> None:
+def test_sorted_distinct(x: Chat) -> None:
     """Alternatives are sorted, the likeliest first, and no token stands among them twice.
 
     Consumers take the first for the best; a label that stands there three times leaves them nothing to choose.
@@ -230,7 +229,7 @@ def _is_text(token: Any) -> bool:
     book="LOGPROB-011",
     source=contract("confidence must not contradict the text"),
 )
-def test_chosen_is_first(x: Exchange) -> None:
+def test_chosen_is_first(x: Chat) -> None:
     """At temperature 0 the chosen token is the first alternative, or as likely as it.
 
     Otherwise the score says that something else should have been written, and no client can tell which is true.
@@ -256,7 +255,7 @@ def test_chosen_is_first(x: Exchange) -> None:
     book="LOGPROB-012",
     source=contract("the axioms of probability"),
 )
-def test_values_consistent(x: Exchange) -> None:
+def test_values_consistent(x: Chat) -> None:
     """The chosen token has the same logprob as among the alternatives, and their probabilities sum to 1 at most.
 
     Two values for one token mix what was before and after sampling: comparisons between them mean nothing.
@@ -279,7 +278,7 @@ def test_values_consistent(x: Exchange) -> None:
     book="LOGPROB-017",
     source=openapi("choices.items.logprobs.required: content, refusal"),
 )
-def test_keys(x: Exchange) -> None:
+def test_keys(x: Chat) -> None:
     """A logprobs object has the keys content and refusal, null where there is nothing.
 
     Strictly typed clients require both. OpenAI's own example leaves refusal out, and so do engines.
@@ -301,7 +300,7 @@ def test_keys(x: Exchange) -> None:
     on=SCORES,
     source=engine("vllm", "empty tokens", "https://github.com/vllm-project/vllm/pull/34875"),
 )
-def test_token_not_empty(x: Exchange) -> None:
+def test_token_not_empty(x: Chat) -> None:
     """No entry is empty in both its token and its bytes: a part of a character has its bytes, or null.
 
     Interpretability tools see a token that says nothing, and the character's last part with the bytes of all.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from wireproof.asking import response_format, tool_choice, top_logprobs, wants_logprobs
-from wireproof.evidence import PLAIN, is_answer, is_plain
-from wireproof.exchange import Exchange
-from wireproof.refusal import must_be_judged
-from wireproof.rules import MUST, SHOULD, Each, Source, contract, engine, observed, of, openapi, rule
-from wireproof.scores import entries, scored
+from wireproof.judge.rules import MUST, SHOULD, Each, Source, contract, engine, observed, of, openapi, rule
+from wireproof.judge.subjects import PLAIN
+from wireproof.read.chat import Chat, is_answer, is_chat, is_plain
+from wireproof.read.exchange import Exchange
+from wireproof.read.logprobs import entries, scored
+from wireproof.read.refusal import must_be_judged
+from wireproof.read.request import response_format, tool_choice, top_logprobs, wants_logprobs
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -24,17 +25,17 @@ _WITHOUT_ALTERNATIVES = Each(
 _NOT_ASKED = Each(PLAIN.what, PLAIN.match, (*PLAIN.needs, "plain-logprobs-off"))
 _OUT_OF_RANGE = Each(
     "every request with an impossible top_logprobs",
-    lambda x: x.is_chat and x.response is not None and wants_logprobs(x) and _impossible(x.asked.get("top_logprobs")),
+    lambda x: is_chat(x) and x.response is not None and wants_logprobs(x) and _impossible(x.asked.get("top_logprobs")),
     ("logprobs-top-negative", "logprobs-top-21", "logprobs-top-word"),
 )
 _TOP_ALONE = Each(
     "every request with top_logprobs and without logprobs",
-    lambda x: x.is_chat and x.response is not None and is_int(x.asked.get("top_logprobs")) and not wants_logprobs(x),
+    lambda x: is_chat(x) and x.response is not None and is_int(x.asked.get("top_logprobs")) and not wants_logprobs(x),
     ("logprobs-top-alone", "logprobs-top-with-false"),
 )
 _COMBINED = Each(
     "every request with log probabilities and a response_format or stop strings",
-    lambda x: x.is_chat and x.valid and x.response is not None and wants_logprobs(x) and _is_combined(x),
+    lambda x: is_chat(x) and x.valid and x.response is not None and wants_logprobs(x) and _is_combined(x),
     ("plain-logprobs-unicode", "stream-logprobs-unicode", "plain-logprobs-stop", "stream-logprobs-stop"),
 )
 
@@ -47,7 +48,7 @@ def _is_combined(x: Exchange) -> bool:
     return response_format(x).form != "text" or bool(x.asked.get("stop"))
 
 
-def _has_entries(x: Exchange) -> bool:
+def _has_entries(x: Chat) -> bool:
     return any(entries(x).values())
 
 
@@ -58,7 +59,7 @@ def _has_entries(x: Exchange) -> bool:
     book="LOGPROB-001",
     source=contract("logprobs: true gives choices[].logprobs.content; OpenAPI has the same"),
 )
-def test_content_present(x: Exchange) -> None:
+def test_content_present(x: Chat) -> None:
     """With logprobs true a plain answer has log probabilities of its text in choices[].logprobs.content.
 
     Classifiers and evaluators read the score there; null is a silent loss that shows as a crash far away.
@@ -76,7 +77,7 @@ def test_content_present(x: Exchange) -> None:
     require(choices[0].entries, "entries in logprobs.content", got=_logprobs_as_they_are(x))
 
 
-def _logprobs_as_they_are(x: Exchange) -> object:
+def _logprobs_as_they_are(x: Chat) -> object:
     first = x.plain_choices[0]
     return first.get("logprobs", "no logprobs")
 
@@ -88,7 +89,7 @@ def _logprobs_as_they_are(x: Exchange) -> object:
     book="LOGPROB-002",
     source=contract("log probabilities are opt-in; OpenAPI: logprobs defaults to false"),
 )
-def test_absent_when_not_asked(x: Exchange) -> None:
+def test_absent_when_not_asked(x: Chat) -> None:
     """Without logprobs true a plain answer has no log probabilities: choices[].logprobs is null or absent.
 
     They are several times the size of the answer, and whoever did not ask pays for them with every request.
@@ -110,7 +111,7 @@ def test_absent_when_not_asked(x: Exchange) -> None:
     book="LOGPROB-009",
     source=openapi("ChatCompletionTokenLogprob.required: top_logprobs"),
 )
-def test_zero_is_empty(x: Exchange) -> None:
+def test_zero_is_empty(x: Chat) -> None:
     """With logprobs true and top_logprobs 0 or absent each token has its entry, with an empty list of alternatives.
 
     Zero taken for "off" loses the score of the chosen token, which is all that confidence scoring needs; and
@@ -152,7 +153,7 @@ def test_top_not_needed(with_five: Exchange, alone: Exchange, zero: Exchange) ->
     on=of("plain-logprobs-alone", "plain-logprobs-null"),
     source=openapi("top_logprobs: nullable in CreateModelResponseProperties"),
 )
-def test_null_is_absent(alone: Exchange, null: Exchange) -> None:
+def test_null_is_absent(alone: Chat, null: Chat) -> None:
     """top_logprobs null next to logprobs true means the same as leaving it out.
 
     Typed clients serialise what was not set as null: the scores were turned off without a word.
@@ -264,7 +265,7 @@ _SEVERAL = Each(
 
 
 @rule("logprob.sampled.plausible", MUST, on=_SEVERAL, source=_VLLM_SPECULATION)
-def test_sampled_plausible(x: Exchange) -> None:
+def test_sampled_plausible(x: Chat) -> None:
     """Log probabilities of choices that differ are not all 0: what was sampled differently was not certain.
 
     Perplexity and reinforcement learning read them: 200 and zeros poison a training run.
@@ -287,7 +288,7 @@ def test_sampled_plausible(x: Exchange) -> None:
     book="LOGPROB-019",
     source=openapi("CreateChatCompletionResponse.choices.items.logprobs"),
 )
-def test_n_own_values(x: Exchange) -> None:
+def test_n_own_values(x: Chat) -> None:
     """With n above 1 every choice has log probabilities of its own.
 
     Best-of-n picks by them: with those of choice 0 everywhere it picks by chance.

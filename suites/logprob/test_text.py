@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from wireproof.asking import wants_logprobs
-from wireproof.evidence import is_answer, is_plain
-from wireproof.exchange import Exchange
-from wireproof.rules import SHOULD, Each, contract, engine, openapi, rule
-from wireproof.scores import Scored, as_bytes, begins, is_stand_in, join, read_so_far, reads, scored
+from wireproof.judge.rules import SHOULD, Each, contract, engine, openapi, rule
+from wireproof.read.chat import Chat, is_answer, is_plain
+from wireproof.read.logprobs import Scored, as_bytes, begins, is_stand_in, join, read_so_far, reads, scored
+from wireproof.read.request import wants_logprobs
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -22,7 +21,7 @@ _ANY = Each(
 )
 
 
-def _comparable(x: Exchange) -> Scored:
+def _comparable(x: Chat) -> Scored:
     """The one choice, when its entries and its text must say the same."""
     choice = scored(x)[0]
     if not choice.entries:
@@ -39,7 +38,7 @@ def _comparable(x: Exchange) -> Scored:
     book="LOGPROB-013",
     source=openapi("the Logprobs example: 9 entries, 9 tokens"),
 )
-def test_count(x: Exchange) -> None:
+def test_count(x: Chat) -> None:
     """There are as many entries as completion tokens, give or take one end token when the answer was not cut.
 
     Evaluators divide the sum by the count: a token without its entry moves every score.
@@ -65,7 +64,7 @@ def test_count(x: Exchange) -> None:
     book="LOGPROB-014",
     source=openapi("bytes: representations must be combined to generate the correct text"),
 )
-def test_bytes_join(x: Exchange) -> None:
+def test_bytes_join(x: Chat) -> None:
     """The bytes of all entries, joined and decoded as UTF-8, are the text of the answer.
 
     Scores are mapped to text by their bytes: U+FFFD in place of a part of an emoji, or tokens of hidden reasoning,
@@ -87,7 +86,7 @@ def test_bytes_join(x: Exchange) -> None:
     book="LOGPROB-016",
     source=contract("' Yes' and 'Yes' are different labels"),
 )
-def test_exact_text(x: Exchange) -> None:
+def test_exact_text(x: Chat) -> None:
     """Tokens are the exact text, with their blanks and in their case: joined they are an answer in ASCII.
 
     Cheap classifiers look up " Yes" and find "Yes", or the spelling of the vocabulary ("\u0120Yes").
@@ -112,7 +111,7 @@ def test_exact_text(x: Exchange) -> None:
     book="LOGPROB-015",
     source=openapi("bytes: the UTF-8 bytes representation of the token"),
 )
-def test_bytes_fit(x: Exchange) -> None:
+def test_bytes_fit(x: Chat) -> None:
     """Where a token is whole characters, bytes is its UTF-8.
 
     Whoever joins bytes and whoever joins tokens must read the same text. Parts of characters are shown in many
@@ -141,7 +140,7 @@ def _raw(token: str) -> bool:
     ),
     source=contract("no score for text that nobody sees"),
 )
-def test_stop_cut(x: Exchange) -> None:
+def test_stop_cut(x: Chat) -> None:
     """At a stop string the entries end with the text: those of the hidden tokens are left out, but for a partial one.
 
     Sums and means over the entries count words that the answer does not have.
@@ -166,7 +165,7 @@ def test_stop_cut(x: Exchange) -> None:
     on=_ANY,
     source=engine("vllm", "an entry for the end token", "https://github.com/vllm-project/vllm/issues/17637"),
 )
-def test_no_extra_entry(x: Exchange) -> None:
+def test_no_extra_entry(x: Chat) -> None:
     """After the last token of the text there is no entry for the end token.
 
     With -9999 for it the mean of a good answer is that of nonsense; joined tokens end in "<|im_end|>".

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import codecs
 
-from wireproof.asking import tool_choice, wants_logprobs
-from wireproof.evidence import STREAMS, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, contract, openapi, rule
-from wireproof.scores import (
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, openapi, rule
+from wireproof.judge.subjects import STREAMS
+from wireproof.read.chat import Chat, is_stream
+from wireproof.read.logprobs import (
     Scored,
     all_entries,
     as_bytes,
@@ -20,6 +19,7 @@ from wireproof.scores import (
     uncovered,
     walk,
 )
+from wireproof.read.request import tool_choice, wants_logprobs
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.chat import Choice
 from wireproof.wire.strictjson import get, is_int
@@ -29,7 +29,7 @@ SCORED_STREAMS = Each("every stream with log probabilities", lambda x: is_stream
 _NOT_ASKED = Each(STREAMS.what, STREAMS.match, (*STREAMS.needs, "stream-logprobs-off"))
 
 
-def tokens_of_text(x: Exchange) -> int | None:
+def tokens_of_text(x: Chat) -> int | None:
     """completion_tokens, when they are all of the one choice's text, and nothing shows that they are wrong."""
     choices = scored(x)
     tokens = get(x.usage or {}, "completion_tokens")
@@ -42,7 +42,7 @@ def tokens_of_text(x: Exchange) -> int | None:
     return tokens if known else None
 
 
-def missing(x: Exchange) -> int:
+def missing(x: Chat) -> int:
     """How many tokens of the text have no entry, by usage; an end token needs none."""
     tokens = tokens_of_text(x)
     if tokens is None:
@@ -58,7 +58,7 @@ def missing(x: Exchange) -> int:
     book="LOGPROBSTREAM-001",
     source=contract("choices[].logprobs.content in chunks; OpenAPI: CreateChatCompletionStreamResponse"),
 )
-def test_content_present(x: Exchange) -> None:
+def test_content_present(x: Chat) -> None:
     """With logprobs true every chunk with text has the log probabilities of its tokens, unless they came before.
 
     Streaming scorers get nothing otherwise, or only those of the last chunk.
@@ -80,7 +80,7 @@ def test_content_present(x: Exchange) -> None:
     book="LOGPROBSTREAM-002",
     source=client("openai-python", "ChatCompletionStreamState appends them"),
 )
-def test_increments(x: Exchange) -> None:
+def test_increments(x: Chat) -> None:
     """Each entry is sent once: a chunk has those of its own tokens, not those of the chunks before.
 
     openai-python and openai-node append what comes: in cumulative lists the first token
@@ -102,7 +102,7 @@ def test_increments(x: Exchange) -> None:
     book="LOGPROBSTREAM-003",
     source=openapi("logprobs: log probability information for the choice"),
 )
-def test_aligned(x: Exchange) -> None:
+def test_aligned(x: Chat) -> None:
     """The tokens of a chunk's entries are the text of that chunk, but for the parts of a character that is not whole.
 
     Whoever colours text by its score colours the wrong word.
@@ -148,7 +148,7 @@ def _check_alignment(s: Scored, choice: Choice, *, may_hold: bool) -> None:
     source=openapi("the streaming example: logprobs null"),
     evidence=("lp_content_null",),
 )
-def test_empty_elsewhere(x: Exchange) -> None:
+def test_empty_elsewhere(x: Chat) -> None:
     """In a chunk without tokens, such as those of the role and of the finish, logprobs is null or absent.
 
     An object without entries, or an entry for the role, shifts what is aligned by chunks.
@@ -171,7 +171,7 @@ def test_empty_elsewhere(x: Exchange) -> None:
     book="LOGPROBSTREAM-005",
     source=openapi("ChatCompletionTokenLogprob.required"),
 )
-def test_entry_shape(x: Exchange) -> None:
+def test_entry_shape(x: Chat) -> None:
     """An entry in a chunk has a token, logprob, bytes and top_logprobs of the same types as in a plain answer.
 
     LiteLLM loses the text of a chunk whose entry lacks top_logprobs; agents fail with TypeError.
@@ -192,7 +192,7 @@ def test_entry_shape(x: Exchange) -> None:
     book="LOGPROBSTREAM-006",
     source=contract("every completion token has its entry"),
 )
-def test_held_back_kept(x: Exchange) -> None:
+def test_held_back_kept(x: Chat) -> None:
     """Entries of tokens that are held back, such as parts of a character, come later: they are not dropped.
 
     Fewer entries than completion_tokens: means are wrong, and every position after the loss is shifted.
@@ -213,7 +213,7 @@ def test_held_back_kept(x: Exchange) -> None:
     book="LOGPROBSTREAM-007",
     source=openapi("logprobs: defaults to false"),
 )
-def test_absent_when_not_asked(x: Exchange) -> None:
+def test_absent_when_not_asked(x: Chat) -> None:
     """Without logprobs true no chunk has log probabilities: logprobs is null or absent.
 
     They are many times the size of the text of a chunk.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from wireproof.asking import wants_logprobs
-from wireproof.evidence import is_answer
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Twins, client, contract, rule
-from wireproof.scores import Entry, Scored, finite, join, repeated, scored, uncovered
+from wireproof.judge.rules import MUST, SHOULD, Twins, client, contract, rule
+from wireproof.read.chat import Chat, is_answer
+from wireproof.read.logprobs import Entry, Scored, finite, join, repeated, scored, uncovered
+from wireproof.read.request import wants_logprobs
 from wireproof.verdict import inconclusive, require
 
 _TWINS = Twins(
@@ -18,7 +17,7 @@ _TWINS = Twins(
 _NOISE = 0.05
 
 
-def _pairs(plain: Exchange, stream: Exchange) -> list[tuple[Scored, Scored]]:
+def _pairs(plain: Chat, stream: Chat) -> list[tuple[Scored, Scored]]:
     """The choices of both with the same words and calls, where the plain answer has entries."""
     if plain.asked_n > 1:
         raise inconclusive("with several choices it is open which is which")
@@ -50,7 +49,7 @@ def _same_token(a: Entry, b: Entry) -> bool:
     on=_TWINS,
     source=client("openai-python", "the entries of a stream are put together to those of a plain answer"),
 )
-def test_parity(plain: Exchange, stream: Exchange) -> None:
+def test_parity(plain: Chat, stream: Chat) -> None:
     """A stream has the entries of the plain answer: the same tokens, as many, in the same order.
 
     Training on tool use reads them from streams: what a parser swallows is missing there, and nothing tells.
@@ -72,7 +71,7 @@ def test_parity(plain: Exchange, stream: Exchange) -> None:
     on=_TWINS,
     source=contract("one model, one distribution"),
 )
-def test_values(plain: Exchange, stream: Exchange) -> None:
+def test_values(plain: Chat, stream: Chat) -> None:
     """A stream's log probabilities are those of the plain answer, within the noise of batching.
 
     A threshold that was tuned on the one does not hold for the other.

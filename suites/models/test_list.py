@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from wireproof.conversations_roles import listed
-from wireproof.defects import defect
-from wireproof.evidence import is_plain
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MAY, MUST, SHOULD, Across, Each, contract, engine, of, openapi, rule
+from wireproof.judge.rules import MAY, MUST, SHOULD, Across, Each, contract, engine, of, openapi, rule
+from wireproof.read.chat import is_plain
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY_OR_LOCKED
+from wireproof.read.request_defects import defect
+from wireproof.scenarios.conversations.roles import listed
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from wireproof.conversations_roles import listed
-from wireproof.exchange import Exchange
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MUST, SHOULD, Across, Each, client, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Across, Each, client, openapi, rule
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import BUSY_OR_LOCKED
+from wireproof.scenarios.conversations.roles import listed
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wireproof.evidence import PLAIN_SCENARIOS, STREAM_SCENARIOS, is_answer
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.rules import SHOULD, Each, contract, each_of, observed, of, rule, unobservable
+from wireproof.judge.rules import SHOULD, Each, contract, each_of, observed, of, rule, unobservable
+from wireproof.judge.subjects import PLAIN_SCENARIOS, STREAM_SCENARIOS
+from wireproof.read.chat import Chat, is_answer
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -76,7 +77,7 @@ def test_members_repeat(take: Take) -> None:
     A member that comes and goes breaks typed clients now and then, which is the hardest to find. A value may be null,
     and what says how much of the prompt was cached may be there only when something was.
     """
-    shapes: list[tuple[Exchange, dict[str, str]]] = [(x, dict(_shape(x.completion))) for x in take.exchanges]
+    shapes: list[tuple[Exchange, dict[str, str]]] = [(x, dict(_shape(x.completion))) for x in take.chats()]
     if len(shapes) < 2:
         raise inconclusive("the request was sent once only")
     _, first = shapes[0]
@@ -103,7 +104,7 @@ def _has_clocks(x: Exchange) -> bool:
     book="OPERATIONS-013",
     source=observed("created is the Unix time of the completion"),
 )
-def test_clock_sane(x: Exchange) -> None:
+def test_clock_sane(x: Chat) -> None:
     """`created` is within a minute of the Date header, unless the answer itself took longer.
 
     Caches and audits sort by it; a clock that is off shows in certificates and tokens next.
@@ -139,7 +140,7 @@ def _proxy(x: Exchange) -> str | None:
     book="OPERATIONS-008",
     source=contract("proxies with default settings"),
 )
-def test_proxy_incremental(x: Exchange) -> None:
+def test_proxy_incremental(x: Chat) -> None:
     """Through a proxy, too, the events of a stream arrive one by one and not in blocks.
 
     nginx gathers 4 or 8 KB by default, some thirty tokens: text comes in jerks, or all at the end. Without

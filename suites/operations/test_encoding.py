@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wireproof.exchange import Exchange
-from wireproof.rules import SHOULD, Source, of, rule
+from wireproof.judge.rules import SHOULD, Source, of, rule
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import NotApplicable, inconclusive, require
 
 _GITHUB = "https://github.com/"

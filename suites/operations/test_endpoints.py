@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 
-from wireproof import gauges
-from wireproof.evidence import PLAIN_SCENARIOS
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import BUSY_OR_LOCKED, must_be_judged
-from wireproof.rules import MAY, MUST, SHOULD, Across, contract, each_of, engine, observed, of, rfc, rule
+from wireproof.judge.rules import MAY, MUST, SHOULD, Across, contract, each_of, engine, observed, of, rfc, rule
+from wireproof.judge.subjects import PLAIN_SCENARIOS
+from wireproof.read import gauges
+from wireproof.read.chat import is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY_OR_LOCKED, must_be_judged
 from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
 from wireproof.wire.transcript import Ending
 
@@ -35,7 +36,7 @@ def _answered(x: Exchange, expected: str) -> int:
     MUST,
     on=Across(
         "all valid chat requests below /v1",
-        lambda x: x.is_chat and x.valid and "/v1/" in x.request.path and x.response is not None,
+        lambda x: is_chat(x) and x.valid and "/v1/" in x.request.path and x.response is not None,
         ("plain-greedy", "stream-greedy", "plain-query"),
         at_least=1,
     ),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
-from wireproof.conversations_load import OWN, SHARED, nonce
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import BUSY, BUSY_OR_LOCKED
-from wireproof.rules import MUST, SHOULD, contract, engine, of, rule
+from wireproof.judge.rules import MUST, SHOULD, contract, engine, of, rule
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY, BUSY_OR_LOCKED
+from wireproof.scenarios.conversations.load import OWN, SHARED, nonce
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.transcript import Ending
 
@@ -31,7 +32,7 @@ def test_no_mixing(take: Take) -> None:
     streams: a server that hands out the pieces of a batch does so in other code.
     """
     shown = 0
-    for x in take.exchanges:
+    for x in take.chats():
         own = _BY_STEP.get(x.transcript.step)
         if own is None or not x.ok:
             continue
@@ -40,10 +41,10 @@ def test_no_mixing(take: Take) -> None:
         require(not foreign, f"no word but its own, {own}", got=", ".join(foreign[:3]), owner=x)
         shown += own in said
     if not shown:
-        raise take.exchanges[0].refused() if not take.exchanges[0].ok else inconclusive("no answer has its word")
+        raise take.chats()[0].refused() if not take.chats()[0].ok else inconclusive("no answer has its word")
 
 
-def _said(x: Exchange) -> str:
+def _said(x: Chat) -> str:
     """All that an answer says: its bytes, and what the pieces of a stream come to."""
     return "\n".join([x.text, *(o.content for o in x.outcomes if isinstance(o.content, str))])
 
@@ -59,10 +60,10 @@ def test_shared_id(take: Take) -> None:
 
     Gateways hand down one trace id to several calls: an engine that keys its requests by it hangs on the second one.
     """
-    found = take.steps("shared")
+    found = take.chats("shared")
     if not found:
         raise inconclusive("the conversation did not get to its requests with one id")
-    if any(x.transcript.ending in _HUNG for x in take.steps("own")):
+    if any(x.transcript.ending in _HUNG for x in take.chats("own")):
         raise inconclusive("requests with ids of their own hang, too: operations.streams.all-end is about that")
     if all(x.status in BUSY_OR_LOCKED for x in found):
         raise found[0].refused()
@@ -76,8 +77,8 @@ def _is_lost(x: Exchange) -> bool:
     return x.status is None or (x.status >= 500 and x.status != BUSY) or x.transcript.ending in _HUNG
 
 
-def _streams(take: Take) -> list[Exchange]:
-    found = take.steps("stream-")
+def _streams(take: Take) -> list[Chat]:
+    found = take.chats("stream-")
     refused = next((x for x in found if x.response is not None and not x.ok), None)
     if refused is not None:
         raise refused.refused()
@@ -101,7 +102,7 @@ def test_streams_all_end(take: Take) -> None:
         require(not hung, "every stream to end", got=got, owner=x)
 
 
-def _first_chunk(x: Exchange) -> float | None:
+def _first_chunk(x: Chat) -> float | None:
     """When the first chunk was there (seconds after its request)."""
     if not x.is_event_stream or not x.chunks:
         return None
@@ -146,12 +147,12 @@ def test_schema_no_stall(take: Take) -> None:
     A grammar that is compiled in the engine's loop freezes all streams for seconds. Only a silence of more than two
     seconds counts here, where tokens came at twenty times that pace or more.
     """
-    x, schema = take["stream"], take["schema"]
+    x, schema = take.chat("stream"), take.chat("schema")
     if not schema.ok:
         raise schema.refused()
     if not x.ok or not x.is_event_stream:
         raise x.refused()
-    gaps, alone = _gaps(x), _gaps(take["alone"])
+    gaps, alone = _gaps(x), _gaps(take.chat("alone"))
     if len(gaps) < 20 or len(alone) < 10:
         raise inconclusive("a stream came in a few pieces only: nothing to tell a silence by")
     if alone[-1] > 1.0:
@@ -161,7 +162,7 @@ def test_schema_no_stall(take: Take) -> None:
     require(longest <= max(2.0, 20 * usual, 5 * alone[-1]), "a stream that goes on", got=got, owner=x)
 
 
-def _gaps(x: Exchange) -> list[float]:
+def _gaps(x: Chat) -> list[float]:
     """The silences between the pieces of a stream up to its last chunk, the longest last."""
     if not x.is_event_stream or not x.chunks or not x.transcript.timed:
         return []
@@ -184,7 +185,7 @@ def test_logprobs_opt_in_cost(take: Take) -> None:
     """
     times: dict[str, list[float]] = {}
     for step in ("without", "with"):
-        found = [x for x in take.exchanges if x.transcript.step == step][1:]  # the first one warms up
+        found = [x for x in take.chats() if x.transcript.step == step][1:]  # the first one warms up
         refused = next((x for x in found if not x.ok), None)
         if refused is not None:
             raise refused.refused()

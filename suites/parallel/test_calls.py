@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from wireproof import markers
-from wireproof.asking import tools
-from wireproof.calls import Call, calls, joinable, made_calls, shares_index, streamed_calls, torn
-from wireproof.evidence import is_answer
-from wireproof.exchange import Exchange
-from wireproof.refusal import must_be_judged
-from wireproof.rules import MUST, SHOULD, Each, Twins, contract, of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, Twins, contract, of, openapi, rule
+from wireproof.read import call_markers
+from wireproof.read.chat import Chat, is_answer, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import must_be_judged
+from wireproof.read.request import tools
+from wireproof.read.tool_calls import Call, calls, joinable, made_calls, shares_index, streamed_calls, torn
 from wireproof.verdict import Inconclusive, Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -19,7 +19,7 @@ _TWO = ("parallel-plain", "parallel-stream")
 _SAME = ("tool-two-calls", "tool-two-calls-stream")
 
 
-def _by_choice(x: Exchange) -> dict[Any, list[Call]]:
+def _by_choice(x: Chat) -> dict[Any, list[Call]]:
     out: dict[Any, list[Call]] = {}
     for call in calls(x):
         out.setdefault(call.choice if is_int(call.choice) else None, []).append(call)
@@ -34,12 +34,12 @@ def _several(x: Exchange) -> bool:
         return False
 
 
-def _left_in_text(x: Exchange, called: list[Call]) -> str | None:
+def _left_in_text(x: Chat, called: list[Call]) -> str | None:
     """Text of an answer that holds a call beside the one that was parsed."""
     other = [name for name in tools(x) if name not in [c.name for c in called]]
     for outcome in x.outcomes:
         text = outcome.content if isinstance(outcome.content, str) else ""
-        if markers.found(text) or any(name in text and ("{" in text or "(" in text) for name in other):
+        if call_markers.found(text) or any(name in text and ("{" in text or "(" in text) for name in other):
             return text
     return None
 
@@ -53,7 +53,7 @@ def _left_in_text(x: Exchange, called: list[Call]) -> str | None:
     book="PARALLEL-001",
     source=openapi("ParallelToolCalls: default true"),
 )
-def test_calls_possible(x: Exchange) -> None:
+def test_calls_possible(x: Chat) -> None:
     """An answer can have several tool calls: none of those that the model writes is left in the text.
 
     Agents that fan out lose the second action, and users see its markup.
@@ -76,7 +76,7 @@ def test_calls_possible(x: Exchange) -> None:
     book="PARALLEL-002",
     source=openapi("ParallelToolCalls"),
 )
-def test_false_at_most_one(x: Exchange) -> None:
+def test_false_at_most_one(x: Chat) -> None:
     """With parallel_tool_calls false an answer has one tool call at most.
 
     LangChain's with_structured_output and LlamaIndex send it and read the first call only; agents that work step by
@@ -94,7 +94,7 @@ def test_false_at_most_one(x: Exchange) -> None:
     MUST,
     on=Each(
         "every chat request with parallel_tool_calls true or false",
-        lambda x: x.is_chat and isinstance(x.asked.get("parallel_tool_calls"), bool) and x.response is not None,
+        lambda x: is_chat(x) and isinstance(x.asked.get("parallel_tool_calls"), bool) and x.response is not None,
         ("parallel-flag-true-no-tools", "parallel-flag-false-no-tools", "parallel-false", "parallel-plain"),
     ),
     book="PARALLEL-003",
@@ -117,7 +117,7 @@ def test_flag_no_5xx(x: Exchange) -> None:
     source=openapi("ChatCompletionMessageToolCall"),
     evidence=("par_same_id",),
 )
-def test_call_complete(x: Exchange) -> None:
+def test_call_complete(x: Chat) -> None:
     """Each of several calls has its own arguments: none is empty where the function requires some.
 
     A parser that keeps one buffer for all calls gives the arguments to one of them. (That ids differ is judged by
@@ -163,7 +163,7 @@ def _repeated(called: list[Call]) -> Counter[Any]:
     book="PARALLEL-009",
     source=contract("parallel tool calls"),
 )
-def test_same_function_twice(plain: Exchange, stream: Exchange) -> None:
+def test_same_function_twice(plain: Chat, stream: Chat) -> None:
     """The same function can be called twice in one answer: no call is dropped as a duplicate, in either mode.
 
     The weather of the second city never comes.

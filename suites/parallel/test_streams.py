@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from wireproof.calls import fragments, streamed_calls
-from wireproof.evidence import is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, rule
+from wireproof.read.chat import Chat, is_stream
+from wireproof.read.tool_calls import fragments, streamed_calls
 from wireproof.verdict import require
 from wireproof.wire.strictjson import get, is_int
 
@@ -24,7 +23,7 @@ CALLS = Each(
     source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
     evidence=("par_same_index",),
 )
-def test_index_distinct(x: Exchange) -> None:
+def test_index_distinct(x: Chat) -> None:
     """Different calls of a choice have different indexes: an index has one id.
 
     openai-python, openai-node, LlamaIndex and pydantic-ai join what has one index: one call "c0c1" of a function
@@ -49,7 +48,7 @@ def test_index_distinct(x: Exchange) -> None:
     source=client("llama-index", "update_tool_calls"),
     evidence=("par_interleaved", "par_sequential"),
 )
-def test_calls_sequential(x: Exchange) -> None:
+def test_calls_sequential(x: Chat) -> None:
     """Calls come one after the other: once the next has begun, a call gets no more fragments.
 
     LlamaIndex begins a new call whenever the index changes, and makes four broken ones of two.
@@ -71,7 +70,7 @@ def test_calls_sequential(x: Exchange) -> None:
     source=client("llama-index", "update_tool_calls"),
     evidence=("par_same_chunk",),
 )
-def test_chunk_one_entry(x: Exchange) -> None:
+def test_chunk_one_entry(x: Chat) -> None:
     """A delta has one tool call at most.
 
     LlamaIndex reads tool_calls[0] only: the second call is lost.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.exchange import Exchange
-from wireproof.refusal import is_refused, must_accept, must_not_crash, names
-from wireproof.rules import MAY, MUST, SHOULD, each_of, engine, observed, of, openapi, rule
+from wireproof.judge.rules import MAY, MUST, SHOULD, each_of, engine, observed, of, openapi, rule
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import is_refused, must_accept, must_not_crash, names
 from wireproof.verdict import inconclusive, require
 
 _REQUEST = "CreateChatCompletionRequest"

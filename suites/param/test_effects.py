@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from wireproof.conversations_param import LETTER, OPEN, token_ids
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import is_refused, names
-from wireproof.rules import MUST, SHOULD, contract, engine, of, openapi, rule
-from wireproof.scores import Entry, finite, scored
+from wireproof.judge.rules import MUST, SHOULD, contract, engine, of, openapi, rule
+from wireproof.read.chat import Chat
+from wireproof.read.logprobs import Entry, finite, scored
+from wireproof.read.recording import Take
+from wireproof.read.refusal import is_refused, names
+from wireproof.scenarios.conversations.param import LETTER, OPEN, token_ids
 from wireproof.verdict import Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -27,7 +27,7 @@ _SLACK = 0.5  # what rounding may do to a difference of log probabilities
 _WINDOW = 16
 
 
-def _text(x: Exchange) -> str:
+def _text(x: Chat) -> str:
     """The text of the one choice; inconclusive when there is none."""
     content = x.outcomes[0].content if x.outcomes else None
     if not isinstance(content, str) or not content:
@@ -37,7 +37,7 @@ def _text(x: Exchange) -> str:
 
 def _greedy(effects: Take) -> str:
     """The answer at temperature 0; inconclusive when it did not come twice."""
-    first, second = _text(effects["greedy"]), _text(effects["greedy-again"])
+    first, second = _text(effects.chat("greedy")), _text(effects.chat("greedy-again"))
     if first != second:
         raise inconclusive("the same request at temperature 0 gave two answers")
     return first
@@ -48,7 +48,7 @@ def _must_know(conversation: Take, step: str, parameter: str) -> None:
 
     Who has never heard of a member may ignore it, as most servers do with what they do not know.
     """
-    probes = conversation.steps(f"{step}-wrong")
+    probes = conversation.chats(f"{step}-wrong")
     if not probes:
         raise inconclusive(f"{parameter} had no effect, and nothing shows whether the server knows it")
     if probes[0].ok:
@@ -62,10 +62,10 @@ def _must_pin(effects: Take, step: str, what: str, own: str = "") -> None:
 
     `own` is the parameter's name where it is one of engines only.
     """
-    greedy, x = _greedy(effects), effects[step]
+    greedy, x = _greedy(effects), effects.chat(step)
     if not x.ok:
         raise x.refused()
-    free = [_text(effects[name]) for name in ("seed-7", "seed-8") if effects[name].ok]
+    free = [_text(effects.chat(name)) for name in ("seed-7", "seed-8") if effects.chat(name).ok]
     if not any(text != greedy for text in free):
         raise inconclusive("sampling at temperature 1 gave the same as temperature 0: nothing shows what pinned it")
     found = _text(x)
@@ -115,13 +115,13 @@ def test_stream_same_sample(effects: Take) -> None:
     A chat window streams, and the evaluation before it did not: settings that are lost on one of the two ways are lost
     in silence. (What temperature 0 pins is compared by chunk.parity.with-plain.)
     """
-    greedy, control = _greedy(effects), effects["stop-never-stream"]
+    greedy, control = _greedy(effects), effects.chat("stop-never-stream")
     if _text(control) != greedy:
         raise inconclusive("a stream at temperature 0 says something else already: chunk.parity.with-plain judges that")
     shown = False
     for step, again in (("seed-7", "seed-7-again"), ("top-p", "greedy")):
-        x, plain = effects[f"{step}-stream"], effects[step]
-        if not (x.ok and plain.ok and effects[again].ok) or _text(plain) != _text(effects[again]):
+        x, plain = effects.chat(f"{step}-stream"), effects.chat(step)
+        if not (x.ok and plain.ok and effects.chat(again).ok) or _text(plain) != _text(effects.chat(again)):
             continue  # what does not hold without a stream has rules of its own
         shown = True
         require(_text(x) == _text(plain), f"{_text(plain)!r} as without stream", got=_text(x), owner=x)
@@ -135,7 +135,7 @@ def test_stop_never_matching(effects: Take) -> None:
 
     Text held back for a match that never comes is lost: the end of a long answer is missing.
     """
-    greedy, x = _greedy(effects), effects["stop-never"]
+    greedy, x = _greedy(effects), effects.chat("stop-never")
     require(_text(x) == greedy, f"{greedy!r} as without stop", got=_text(x), owner=x)
 
 
@@ -145,20 +145,22 @@ def test_stop_newline(lines: Take) -> None:
 
     The commonest of all, and the one that disappears when a server trims blanks: then nothing comes, or too much.
     """
-    first, newline, _ = _text(lines["whole"]).partition("\n")
+    first, newline, _ = _text(lines.chat("whole")).partition("\n")
     if not newline or not first.strip():
         raise inconclusive("the model did not write two lines")
-    content = lines["stopped"].outcomes[0].content
+    content = lines.chat("stopped").outcomes[0].content
     found = content if isinstance(content, str) else ""
     if "\n" in found:
         raise inconclusive("the answer has a newline: stop.text.excluded judges that")
-    require(found.rstrip() == first.rstrip(), f"{first!r}, the first line", got=repr(found), owner=lines["stopped"])
+    require(
+        found.rstrip() == first.rstrip(), f"{first!r}, the first line", got=repr(found), owner=lines.chat("stopped")
+    )
 
 
 # -- penalties ------------------------------------------------------------------------------
 
 
-def _entries(x: Exchange) -> tuple[Entry, ...]:
+def _entries(x: Chat) -> tuple[Entry, ...]:
     """The entries of the one choice; inconclusive when they are not those of its text (mlx-lm names other tokens)."""
     found = scored(x)[0]
     if not found.agrees:
@@ -197,7 +199,7 @@ def _leads(entry: Entry, token: str, own: float) -> list[tuple[str, float]]:
 
 def _must_differ(penalty: Take, step: str, parameter: str) -> None:
     """Fail when a request with a penalty, which must show, got the answer of the open one."""
-    before, x = _text(penalty["open"]), penalty[step]
+    before, x = _text(penalty.chat("open")), penalty.chat(step)
     if not x.ok:
         raise x.refused()
     require(_text(x) != before, f"another answer with {parameter} 2", got=before, owner=x)
@@ -210,7 +212,7 @@ def test_penalty_effect(penalty: Take) -> None:
     It is the documented remedy for loops; ignored, the loop goes on to the limit. What the log probabilities of the
     free answer say of its lead over others decides whether the penalty must have changed it.
     """
-    free, penalised = penalty["free"], penalty["penalised"]
+    free, penalised = penalty.chat("free"), penalty.chat("penalised")
     before = _text(free)
     if not _must_change(_entries(free), lambda times: _STRENGTH * times):
         raise inconclusive("nothing in the free answer repeats itself so often that the penalty must show")
@@ -224,7 +226,7 @@ def test_presence_penalty_effect(penalty: Take) -> None:
     It is what moves a model on to new topics; ignored, a writer gets the same words whatever the slider says. It does
     not grow with each repetition, so only a close decision, which the log probabilities show, must turn.
     """
-    if not _must_change(_entries(penalty["open"]), lambda times: _STRENGTH if times else 0.0):
+    if not _must_change(_entries(penalty.chat("open")), lambda times: _STRENGTH if times else 0.0):
         raise inconclusive("no token came again where a new one was nearly as likely")
     _must_differ(penalty, "presence", "presence_penalty")
 
@@ -261,11 +263,11 @@ def test_repetition_penalty_effect(penalty: Take) -> None:
     Model cards recommend it against loops. Refused, or ignored by a server that takes any value for it, it is
     unsupported.
     """
-    if not penalty["repetition"].ok:
-        raise penalty["repetition"].refused()
-    if not _must_turn(_entries(penalty["open"])):
+    if not penalty.chat("repetition").ok:
+        raise penalty.chat("repetition").refused()
+    if not _must_turn(_entries(penalty.chat("open"))):
         raise inconclusive("no token came again where a new one was all but as likely")
-    if _text(penalty["repetition"]) == _text(penalty["open"]):
+    if _text(penalty.chat("repetition")) == _text(penalty.chat("open")):
         _must_know(penalty, "repetition", "repetition_penalty")
     _must_differ(penalty, "repetition", "repetition_penalty")
 
@@ -285,16 +287,16 @@ def test_logit_bias_effect(bias: Take) -> None:
 
     Classifiers are built on it: the label comes out of two tokens, or out of the whole vocabulary.
     """
-    if not bias.steps("forced"):
+    if not bias.chats("forced"):
         raise inconclusive("there is no /tokenize that tells token ids")
-    forced = bias["forced"]
+    forced = bias.chat("forced")
     if not forced.ok:
         raise forced.refused()
     letters = set(_text(forced)) - {" "}
     require(letters == {LETTER}, f"nothing but {LETTER!r}, which is forced", got=_text(forced), owner=forced)
-    if not bias.steps("banned"):
+    if not bias.chats("banned"):
         return
-    free, banned = bias["free"], bias["banned"]
+    free, banned = bias.chat("free"), bias.chat("banned")
     if not banned.ok:
         raise banned.refused()
     tokens = (free.usage or {}).get("completion_tokens")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from wireproof.exchange import Exchange
-from wireproof.refusal import is_refused, must_not_crash, names
-from wireproof.rules import MUST, SHOULD, Each, client, each_of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, each_of, openapi, rule
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import is_refused, must_not_crash, names
 from wireproof.verdict import Broken, inconclusive, require
 from wireproof.wire.strictjson import is_int
 from wireproof.wire.transcript import Ending
@@ -25,15 +26,15 @@ def _limited_by(x: Exchange, name: str) -> bool:
     limit = x.asked.get(name)
     small = is_int(limit) and 0 < limit <= _SMALL
     plain = _PLAIN.issuperset(x.asked) and None not in x.asked.values()
-    return x.is_chat and x.valid and small and other not in x.asked and plain
+    return is_chat(x) and x.valid and small and other not in x.asked and plain
 
 
-def _tokens(x: Exchange) -> int | None:
+def _tokens(x: Chat) -> int | None:
     found = (x.usage or {}).get("completion_tokens")
     return found if is_int(found) else None
 
 
-def _must_limit(x: Exchange, name: str) -> None:
+def _must_limit(x: Chat, name: str) -> None:
     """Fail when the answer went on after the limit: more text than so many tokens can hold, or an end of its own
     after more tokens. Counts alone are judged by the rules for usage."""
     limit = x.token_limit or 0
@@ -59,7 +60,7 @@ def _must_limit(x: Exchange, name: str) -> None:
     book="PARAM-001",
     source=openapi("CreateChatCompletionRequest.max_tokens"),
 )
-def test_max_tokens_limits(x: Exchange) -> None:
+def test_max_tokens_limits(x: Chat) -> None:
     """max_tokens limits the tokens of an answer.
 
     Cost and latency run away: one ignored limit became an answer of 40,000 tokens.
@@ -78,7 +79,7 @@ def test_max_tokens_limits(x: Exchange) -> None:
     book="PARAM-002",
     source=client("langchain-openai", "renames max_tokens to max_completion_tokens"),
 )
-def test_max_completion_tokens_limits(x: Exchange) -> None:
+def test_max_completion_tokens_limits(x: Chat) -> None:
     """max_completion_tokens is accepted, and limits like max_tokens.
 
     LangChain sends this name whatever the caller wrote; Void and OpenOats met a 400, and others 40,000 tokens.
@@ -95,7 +96,7 @@ def test_max_completion_tokens_limits(x: Exchange) -> None:
     book="PARAM-003",
     source=openapi("CreateChatCompletionRequest.max_tokens: deprecated in favour of max_completion_tokens"),
 )
-def test_both_limits(x: Exchange) -> None:
+def test_both_limits(x: Chat) -> None:
     """With both limits the request is refused, or one of the two holds, better the newer one.
 
     Migrating clients send both for a while; a sum of the two, or none, is a bill that nobody ordered. No source says

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import is_refused, must_accept, must_not_crash, must_refuse, names
-from wireproof.rules import MAY, MUST, SHOULD, Each, each_of, observed, of, openapi, rule
-from wireproof.scores import finite
+from wireproof.judge.rules import MAY, MUST, SHOULD, Each, each_of, observed, of, openapi, rule
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.logprobs import finite
+from wireproof.read.recording import Take
+from wireproof.read.refusal import is_refused, must_accept, must_not_crash, must_refuse, names
 from wireproof.verdict import inconclusive, require
 
 _REQUEST = "CreateChatCompletionRequest"
@@ -29,7 +30,7 @@ def _in_range(x: Exchange) -> bool:
     MUST,
     on=Each(
         "every plain request with sampling parameters in their ranges",
-        lambda x: x.is_chat and x.valid and x.knows_request and x.response is not None and _in_range(x),
+        lambda x: is_chat(x) and x.valid and x.knows_request and x.response is not None and _in_range(x),
         ("range-highest", "range-lowest"),
     ),
     book="PARAM-009",
@@ -54,7 +55,7 @@ def test_range_accepted(x: Exchange) -> None:
     book="PARAM-010",
     source=openapi(f"{_REQUEST}: minimum and maximum"),
 )
-def test_range_outside_refused(x: Exchange) -> None:
+def test_range_outside_refused(x: Chat) -> None:
     """A temperature below 0, a top_p above 1 and penalties beyond -2 and 2 are refused with a 4xx.
 
     Clamped in silence, an evaluation runs with other settings than its report says. (A temperature above 2 and a
@@ -70,12 +71,12 @@ def test_range_outside_refused(x: Exchange) -> None:
     book="PARAM-011",
     source=openapi(f"{_REQUEST}: nullable members"),
 )
-def test_null_equals_absent(effects: Take, null: Exchange, limit: Exchange) -> None:
+def test_null_equals_absent(effects: Take, null: Chat, limit: Chat) -> None:
     """A nullable parameter that is null is the same as one that is absent.
 
     Many clients write every optional field, and None as null: a 422 on the first call, or a "None" in the settings.
     """
-    absent, again = effects["greedy"], effects["greedy-again"]
+    absent, again = effects.chat("greedy"), effects.chat("greedy-again")
     must_accept(null, "parameters that are null", absent)
     if not (is_refused(limit) and names(limit, "max_completion_tokens")):  # (which has a rule of its own)
         must_accept(limit, "max_tokens and temperature that are null", absent)
@@ -107,7 +108,7 @@ def test_seed_accepted(usual: Exchange, *seeded: Exchange) -> None:
     book="PARAM-023",
     source=openapi(f"{_REQUEST}.logit_bias: token ids to values from -100 to 100"),
 )
-def test_logit_bias_bounds(x: Exchange) -> None:
+def test_logit_bias_bounds(x: Chat) -> None:
     """A logit_bias above 100, or for something that is no token id, is refused with a 4xx.
 
     A caller who wrote the word in the place of its id gets an answer without the bias, and no hint.
@@ -136,7 +137,7 @@ def test_odd_no_5xx(x: Exchange) -> None:
     book="PARAM-020",
     source=openapi("Metadata: 16 pairs, keys of 64 and values of 512 characters"),
 )
-def test_metadata_limits(x: Exchange) -> None:
+def test_metadata_limits(x: Chat) -> None:
     """Metadata beyond its limits is refused with a 4xx or ignored, but not stored and shown, and no 5xx.
 
     What one server stores another refuses: the caller learns of the limit when moving.

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from wireproof.evidence import ALL_ANSWERS, ANSWERS, is_answer
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.rules import SHOULD, Across, Each, contract, of, openapi, rule
-from wireproof.scenario import load
-from wireproof.scores import finite, scored
+from wireproof.judge.rules import SHOULD, Across, Each, contract, of, openapi, rule
+from wireproof.judge.subjects import ALL_ANSWERS, ANSWERS
+from wireproof.read.chat import Chat, is_answer
+from wireproof.read.exchange import Exchange
+from wireproof.read.logprobs import finite, scored
+from wireproof.read.recording import Take
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import inconclusive, require, show
 from wireproof.wire.strictjson import get, is_int
 
@@ -35,20 +36,20 @@ def _seeded(x: Exchange) -> bool:
     return is_int(x.asked.get("seed")) and x.asked.get("temperature") != 0
 
 
-def _texts(x: Exchange) -> list[Any]:
+def _texts(x: Chat) -> list[Any]:
     return [(o.content, o.calls) for o in x.outcomes]
 
 
-def _twice(exchanges: Sequence[Exchange]) -> Iterator[tuple[Exchange, Exchange]]:
+def _twice(exchanges: Sequence[Chat]) -> Iterator[tuple[Chat, Chat]]:
     """Pairs of answers to the very same request: the first, and each later one."""
-    first: dict[str, Exchange] = {}
+    first: dict[str, Chat] = {}
     for x in exchanges:
         key = json.dumps([x.asked, x.request.path], sort_keys=True)
         if first.setdefault(key, x) is not x:
             yield first[key], x
 
 
-def _must_repeat(exchanges: Sequence[Exchange]) -> None:
+def _must_repeat(exchanges: Sequence[Chat]) -> None:
     pairs = list(_twice(exchanges))
     if not pairs:
         raise inconclusive("no such request was sent twice")
@@ -68,7 +69,7 @@ def _across(what: str, match: Callable[[Exchange], bool]) -> Across:
     book="PARAM-012",
     source=contract("temperature 0 is deterministic on an idle server"),
 )
-def test_zero_repeats(exchanges: Sequence[Exchange]) -> None:
+def test_zero_repeats(exchanges: Sequence[Chat]) -> None:
     """At temperature 0 an idle server gives the same answer to the same request.
 
     Evaluations and caches rest on it. Under load the arithmetic of a batch may change it; these requests run alone.
@@ -83,7 +84,7 @@ def test_zero_repeats(exchanges: Sequence[Exchange]) -> None:
     book="PARAM-013",
     source=openapi(f"{_REQUEST}.seed: best effort"),
 )
-def test_seed_repeats(exchanges: Sequence[Exchange]) -> None:
+def test_seed_repeats(exchanges: Sequence[Chat]) -> None:
     """The same seed with the same request repeats the sample on an idle server.
 
     Experiments cannot be repeated without it; vLLM once gave two texts for one seed.
@@ -91,7 +92,7 @@ def test_seed_repeats(exchanges: Sequence[Exchange]) -> None:
     _must_repeat(exchanges)
 
 
-def _chance(x: Exchange) -> float | None:
+def _chance(x: Chat) -> float | None:
     """The log probability of an answer; None when its logprobs do not tell."""
     values = [finite(entry.logprob) for entry in (scored(x)[0].entries if scored(x) else ())]
     known = [v for v in values if v is not None]
@@ -104,7 +105,7 @@ def test_seed_decides(effects: Take) -> None:
 
     Ten runs with ten seeds that are one run have no variance, and the mean of an evaluation looks certain.
     """
-    one, other = effects["seed-7"], effects["seed-8"]
+    one, other = effects.chat("seed-7"), effects.chat("seed-8")
     if not any(o.content for o in other.outcomes):
         raise inconclusive("the answer has no text")
     if _texts(one) != _texts(other):
@@ -118,7 +119,7 @@ def test_seed_decides(effects: Take) -> None:
 # -- what an answer says of the backend ------------------------------------------------------
 
 
-def _said(x: Exchange, name: str) -> Iterator[tuple[Any, Any]]:
+def _said(x: Chat, name: str) -> Iterator[tuple[Any, Any]]:
     """Each value of a top-level member, with its chunk in a stream."""
     if not x.is_event_stream:
         if name in x.completion:
@@ -136,7 +137,7 @@ def _said(x: Exchange, name: str) -> Iterator[tuple[Any, Any]]:
     book="PARAM-014",
     source=openapi("system_fingerprint: the backend configuration that the model runs with"),
 )
-def test_fingerprint_stable(exchanges: Sequence[Exchange]) -> None:
+def test_fingerprint_stable(exchanges: Sequence[Chat]) -> None:
     """system_fingerprint, where it says something, is the same for all answers of one model in a run.
 
     It tells a caller with a seed that the backend changed; a new one each time tells nothing.
@@ -168,7 +169,7 @@ _WITH = Each("every chat answer", lambda x: is_answer(x) and not _is_broken(x), 
     book="PARAM-015",
     source=openapi("system_fingerprint: a string; an example shows null"),
 )
-def test_fingerprint_string(x: Exchange) -> None:
+def test_fingerprint_string(x: Chat) -> None:
     """system_fingerprint, where it is given, is a string or null.
 
     Strictly typed clients refuse the answer for a number that nobody reads.
@@ -178,7 +179,7 @@ def test_fingerprint_string(x: Exchange) -> None:
 
 
 @rule("param.service-tier.value", SHOULD, on=_WITH, book="PARAM-016", source=openapi("ServiceTier"))
-def test_service_tier_value(x: Exchange) -> None:
+def test_service_tier_value(x: Chat) -> None:
     """service_tier of an answer is absent, null, empty, or one of auto, default, flex, scale, priority and fast.
 
     LangChain counts priority and flex apart; clients with an enum refuse any other word.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from wireproof.asking import response_format
-from wireproof.evidence import is_answer
-from wireproof.exchange import Exchange
-from wireproof.formatted import asks_json
-from wireproof.judge import Take
-from wireproof.refusal import is_refused
-from wireproof.rules import SHOULD, Each, contract, engine, observed, of, rule
-from wireproof.schema_check import violated
-from wireproof.thoughts import kept_in, only, switched_off, tag, thinks, thoughts, without_tags
+from wireproof.json_schema.violations import violated
+from wireproof.judge.rules import SHOULD, Each, contract, engine, observed, of, rule
+from wireproof.read.chat import Chat, is_answer
+from wireproof.read.exchange import Exchange
+from wireproof.read.json_answer import asks_json
+from wireproof.read.reasoning import kept_in, only, switched_off, tag, thinks, thoughts, without_tags
+from wireproof.read.recording import Take
+from wireproof.read.refusal import is_refused
+from wireproof.read.request import response_format
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int, parse
 
@@ -62,7 +62,7 @@ def test_no_tags(x: Exchange) -> None:
     book="REASONING-004",
     source=observed("reasoning guide: the limit counts thoughts, too"),
 )
-def test_cut_is_length(x: Exchange) -> None:
+def test_cut_is_length(x: Chat) -> None:
     """An answer that the limit on tokens cut while it still thought ends with "length", and its content is empty.
 
     With "stop" callers take the empty content for the answer, and never ask again with a higher limit.
@@ -84,7 +84,7 @@ def test_cut_is_length(x: Exchange) -> None:
     on=of("reasoning-plain", "reasoning-sweep"),
     source=contract("thoughts are no content, wherever the limit falls"),
 )
-def test_sweep(x: Exchange, take: Take) -> None:
+def test_sweep(x: Chat, take: Take) -> None:
     """Wherever the limit on tokens cuts a thought, it is answered and the content is empty, in both modes.
 
     A parser that waits for the end tag takes a cut thought for the answer: it is shown to users, in one mode only.
@@ -93,7 +93,7 @@ def test_sweep(x: Exchange, take: Take) -> None:
     if not whole:
         raise inconclusive("the model did not think: no reasoning in `reasoning` or `reasoning_content`")
     shown = False
-    for step in take.steps():
+    for step in take.chats():
         require(not is_refused(step), "an answer, if an empty one", got=step.refusal(), owner=step)
         if not step.ok or tag(step) or (step.is_event_stream and step.errors):
             continue  # rules of their own judge that
@@ -115,7 +115,7 @@ def test_sweep(x: Exchange, take: Take) -> None:
     book="REASONING-006",
     source=contract("json.loads(content)"),
 )
-def test_schema_content_only(x: Exchange) -> None:
+def test_schema_content_only(x: Chat) -> None:
     """With response_format the JSON stands in the content; thoughts may stand beside it, in their own member.
 
     A constraint that binds the thought instead leaves content empty: json.loads(content) fails, or .parse() gives
@@ -149,7 +149,7 @@ def _fits(text: str, schema: object) -> bool:
     book="REASONING-011",
     source=engine("vllm", "parsers that expect an end tag"),
 )
-def test_plain_answers_complete(x: Exchange) -> None:
+def test_plain_answers_complete(x: Chat) -> None:
     """An answer without thoughts is whole in its content: a reasoning parser does not take it for a thought.
 
     A parser that waits for an end tag puts the whole answer into the reasoning, with content null: clients that
@@ -169,7 +169,7 @@ def test_plain_answers_complete(x: Exchange) -> None:
     on=of("reasoning-plain", "reasoning-off"),
     source=engine("vllm", "parsers that take all for a thought until an end tag"),
 )
-def test_answer_not_swallowed(x: Exchange, off: Exchange) -> None:
+def test_answer_not_swallowed(x: Chat, off: Chat) -> None:
     """What a model answers with thinking off is not all of its thought with thinking on.
 
     A model that does not think, behind a parser for one that does, answers everything in the reasoning: content is

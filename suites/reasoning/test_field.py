@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wireproof.calls import torn
-from wireproof.evidence import is_answer, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MAY, SHOULD, Each, Twins, contract, engine, openapi, rule, unobservable
-from wireproof.thoughts import NAMES, Thought, kept_in, members, tag, thinks, thoughts
+from wireproof.judge.rules import MAY, SHOULD, Each, Twins, contract, engine, openapi, rule, unobservable
+from wireproof.read.chat import Chat, is_answer, is_chat, is_stream
+from wireproof.read.exchange import Exchange
+from wireproof.read.reasoning import NAMES, Thought, kept_in, members, tag, thinks, thoughts
+from wireproof.read.tool_calls import torn
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -14,19 +14,19 @@ _REASONING_TOKENS = ("completion_tokens_details", "reasoning_tokens")
 _PAIR = ("reasoning-plain", "reasoning-stream")
 
 
-def _counted(x: Exchange) -> bool:
+def _counted(x: Chat) -> bool:
     tokens = get(x.usage, *_REASONING_TOKENS)
     return is_int(tokens) and tokens > 0
 
 
-def _spoke_thoughts(x: Exchange) -> bool:
+def _spoke_thoughts(x: Chat) -> bool:
     """Whether there is content though all tokens were thoughts."""
     tokens, thought = (get(x.usage, *at) for at in (("completion_tokens",), _REASONING_TOKENS))
     said = any(isinstance(m.get("content"), str) and m["content"] for m in members(x))
     return said and is_int(tokens) and is_int(thought) and thought >= tokens
 
 
-def _is_odd(x: Exchange) -> bool:
+def _is_odd(x: Chat) -> bool:
     return any(m.get(n) is not None and not isinstance(m[n], str) for m in members(x) for n in NAMES)
 
 
@@ -39,7 +39,7 @@ _SHOWN = Each("every chat answer that has reasoning, or counts its tokens", _sho
 _STREAMS = Each("every chat stream that has reasoning", lambda x: is_stream(x) and thinks(x), ("reasoning-stream",))
 _WITH_USAGE = Each(
     "every chat answer that has reasoning and says its usage",
-    lambda x: thinks(x) and x.usage is not None and (not x.is_event_stream or x.asked_usage),
+    lambda x: is_chat(x) and thinks(x) and x.usage is not None and (not x.is_event_stream or x.asked_usage),
     _PAIR,
 )
 _TWINS = Twins("the same request at temperature 0, plain and streamed", is_answer, _PAIR)
@@ -63,7 +63,7 @@ unobservable(
     book="REASONING-002",
     source=engine("vllm", "ChatMessage.reasoning"),
 )
-def test_field_present(x: Exchange) -> None:
+def test_field_present(x: Chat) -> None:
     """Thoughts that were counted are shown as `reasoning` or `reasoning_content`, a string or null.
 
     llama-index reads both names, others one of them; an object in place of the text breaks typed clients.
@@ -92,7 +92,7 @@ def test_field_present(x: Exchange) -> None:
     source=engine("vllm", "DeltaMessage.reasoning"),
     evidence=("delta_ext_str_reasoning",),
 )
-def test_before_content(x: Exchange) -> None:
+def test_before_content(x: Chat) -> None:
     """In a stream all thoughts of a choice come before its first content.
 
     User interfaces close the "thinking" box at the first content: what is thought later is shown nowhere, or as text.
@@ -116,7 +116,7 @@ def test_before_content(x: Exchange) -> None:
     on=_STREAMS,
     source=contract("a delta is thought, or answer"),
 )
-def test_not_both(x: Exchange) -> None:
+def test_not_both(x: Chat) -> None:
     """No delta brings content and a thought at once.
 
     Clients that branch on the one drop the other: the last words of the thought, or the first of the answer, are lost.
@@ -134,7 +134,7 @@ def test_not_both(x: Exchange) -> None:
     book="REASONING-005",
     source=openapi("CompletionUsage.completion_tokens_details.reasoning_tokens"),
 )
-def test_usage_counted(x: Exchange) -> None:
+def test_usage_counted(x: Chat) -> None:
     """usage.completion_tokens_details.reasoning_tokens counts the tokens of thoughts: an integer above 0.
 
     Thoughts are paid for: without their number nobody can tell why a short answer cost so much.
@@ -143,7 +143,7 @@ def test_usage_counted(x: Exchange) -> None:
     require(is_int(tokens) and tokens > 0, "completion_tokens_details.reasoning_tokens above 0", got=tokens)
 
 
-def _one(x: Exchange) -> Thought:
+def _one(x: Chat) -> Thought:
     if x.is_event_stream and torn(x):
         raise inconclusive("an event is no JSON")
     found = thoughts(x)
@@ -160,7 +160,7 @@ def _one(x: Exchange) -> Thought:
     on=_TWINS,
     source=contract("one name, plain and streamed"),
 )
-def test_same_in_both_modes(plain: Exchange, stream: Exchange) -> None:
+def test_same_in_both_modes(plain: Chat, stream: Chat) -> None:
     """Thoughts have the same name plain and streamed; under two names they have the same text.
 
     Both `reasoning` and `reasoning_content` are in use, and most clients read one: where the name changes with the
@@ -186,7 +186,7 @@ def test_same_in_both_modes(plain: Exchange, stream: Exchange) -> None:
     on=_TWINS,
     source=contract("a stream says what the plain answer says"),
 )
-def test_parity(plain: Exchange, stream: Exchange) -> None:
+def test_parity(plain: Chat, stream: Chat) -> None:
     """The thoughts of a stream join to those of the plain answer, at temperature 0.
 
     Parsers that hold text back lose the last tokens before the end tag: traces end in the middle of a word.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wireproof.asking import Choice, tool_choice, tools
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.markers import call_json, every, found
-from wireproof.prompts import prompt_tokens
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MAY, SHOULD, Each, client, contract, each_of, engine, of, rule
-from wireproof.thoughts import NAMES, members, thinks, thoughts
+from wireproof.judge.rules import MAY, SHOULD, Each, client, contract, each_of, engine, of, rule
+from wireproof.read.call_markers import call_json, every, found
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.prompt_tokens import prompt_tokens
+from wireproof.read.reasoning import NAMES, members, thinks, thoughts
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY_OR_LOCKED
+from wireproof.read.request import ToolChoiceKind, tool_choice, tools
 from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
 
 _CALLS = ("reasoning-call", "reasoning-call-stream", "reasoning-call-auto", "reasoning-call-auto-stream")
@@ -37,7 +38,7 @@ def _markup(x: Exchange, text: str, names: Iterable[str]) -> str | None:
     book="REASONING-007",
     source=engine("vllm", "the order of its parsers"),
 )
-def test_calls_no_markup(x: Exchange) -> None:
+def test_calls_no_markup(x: Chat) -> None:
     """Where an answer makes a tool call, its markup does not stand in the thoughts, too.
 
     Clients that show or store thoughts show the raw call; one that was parsed twice is made twice.
@@ -56,12 +57,12 @@ def test_calls_no_markup(x: Exchange) -> None:
     on=_WITH_TOOLS,
     source=contract("a call is a call, wherever the model makes it"),
 )
-def test_not_swallowed(x: Exchange) -> None:
+def test_not_swallowed(x: Chat) -> None:
     """A tool call that the model makes before its thoughts end is a tool call, and no part of the reasoning.
 
     tool_calls stays empty and finish_reason says "stop": the agent halts without doing anything.
     """
-    if tool_choice(x).kind in (Choice.NONE, Choice.UNKNOWN):
+    if tool_choice(x).kind in (ToolChoiceKind.NONE, ToolChoiceKind.UNKNOWN):
         raise NotApplicable("no call may be made, or nothing tells")
     for t in thoughts(x):
         if t.calls:
@@ -96,12 +97,12 @@ def test_history_accepted(x: Exchange) -> None:
 _LEAST = 15
 
 
-def _read(replay: Take, usual: Exchange, plain: Exchange) -> tuple[int, int, str]:
+def _read(replay: Take, usual: Chat, plain: Chat) -> tuple[int, int, str]:
     """How much a thought adds to the prompt under the server's own name, how much at most, and the own name."""
     own = {name for message in members(plain) for name in NAMES if name in message} if plain.ok else set()
     if not own:
         raise inconclusive("an answer of this server has no member for thoughts")
-    grown = {name: prompt_tokens(replay[name]) - prompt_tokens(usual) for name in NAMES}
+    grown = {name: prompt_tokens(replay.chat(name)) - prompt_tokens(usual) for name in NAMES}
     if max(grown.values()) < _LEAST:
         raise inconclusive("no thought of the history reaches the model: the template may leave them out")
     mine = max(own, key=lambda name: grown[name])
@@ -114,14 +115,16 @@ def _read(replay: Take, usual: Exchange, plain: Exchange) -> tuple[int, int, str
     on=of("reasoning-replay", "role-tool", "reasoning-plain"),
     source=contract("what the server wrote, it takes back"),
 )
-def test_own_name_read(replay: Take, usual: Exchange, plain: Exchange) -> None:
+def test_own_name_read(replay: Take, usual: Chat, plain: Chat) -> None:
     """A thought that reaches the model under one of the two names does so under the name that the server writes.
 
     Agents send the message of a call back as it came. Where the template reads the other name, a model that thinks
     between its calls has lost its plan at each result, and nobody sees it. (A template may read no thoughts at all.)
     """
     mine, most, name = _read(replay, usual, plain)
-    require(mine >= most / 2, f"{most} prompt_tokens more for {name}, as the other name", got=mine, owner=replay[name])
+    require(
+        mine >= most / 2, f"{most} prompt_tokens more for {name}, as the other name", got=mine, owner=replay.chat(name)
+    )
 
 
 @rule(
@@ -130,7 +133,7 @@ def test_own_name_read(replay: Take, usual: Exchange, plain: Exchange) -> None:
     on=of("reasoning-replay", "role-tool", "reasoning-plain"),
     source=client("opencode", "sends reasoning_content, whatever the server wrote"),
 )
-def test_both_names_read(replay: Take, usual: Exchange, plain: Exchange) -> None:
+def test_both_names_read(replay: Take, usual: Chat, plain: Chat) -> None:
     """Where thoughts of the history reach the model, they do so as `reasoning` and as `reasoning_content`.
 
     vLLM reads the one, the AI SDK and qwen-code send the other: to the model, its thoughts before each call are empty.
@@ -139,7 +142,7 @@ def test_both_names_read(replay: Take, usual: Exchange, plain: Exchange) -> None
     if mine < most / 2:
         raise inconclusive("the server's own name is not read: reasoning.history.own-name-read judges that")
     for name in NAMES:
-        grown = prompt_tokens(replay[name]) - prompt_tokens(usual)
+        grown = prompt_tokens(replay.chat(name)) - prompt_tokens(usual)
         require(grown >= most / 2, f"{most} prompt_tokens more for {name}", got=grown, owner=replay[name])
 
 

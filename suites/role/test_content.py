@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.prompts import must_answer, prompt_tokens, same_prompt
-from wireproof.refusal import is_refused
-from wireproof.rules import MUST, SHOULD, client, contract, observed, of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, client, contract, observed, of, openapi, rule
+from wireproof.read.chat import Chat
+from wireproof.read.prompt_tokens import must_answer, prompt_tokens, same_prompt
+from wireproof.read.recording import Take
+from wireproof.read.refusal import is_refused
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 
@@ -31,8 +31,8 @@ def test_parts_equal(prompts: Take) -> None:
     in Python's notation. (Results of tools: tool.history.parts-equal.)
     """
     for step, usual in (("user", "user-long"), ("assistant", "talk"), ("system", "system"), ("developer", "developer")):
-        if prompts[usual].ok or usual == "user-long":
-            same_prompt(prompts[f"parts-{step}"], prompts[usual], f"the content of role {step} in one part")
+        if prompts.chat(usual).ok or usual == "user-long":
+            same_prompt(prompts.chat(f"parts-{step}"), prompts.chat(usual), f"the content of role {step} in one part")
 
 
 @rule(
@@ -42,14 +42,14 @@ def test_parts_equal(prompts: Take) -> None:
     book="ROLE-007",
     source=openapi("ChatCompletionRequestUserMessage.content: an array of content parts"),
 )
-def test_parts_all_used(prompts: Take, told: Exchange, parts: Exchange) -> None:
+def test_parts_all_used(prompts: Take, told: Chat, parts: Chat) -> None:
     """Several text parts are all used, in their order.
 
     Servers that take the first part, or the last, answer a question without the document that came with it. (The order
     shows only with a model that repeats what it is told.)
     """
-    whole, three = prompts["user-long"], prompts["parts-three"]
-    must_answer(three, "three text parts", prompts["parts-user"])
+    whole, three = prompts.chat("user-long"), prompts.chat("parts-three")
+    must_answer(three, "three text parts", prompts.chat("parts-user"))
     least = prompt_tokens(whole) - _JOINT * _JOINTS
     require(prompt_tokens(three) >= least, f"{least} prompt_tokens or more", got=prompt_tokens(three), owner=three)
     if parts.ok and told.ok:
@@ -58,7 +58,7 @@ def test_parts_all_used(prompts: Take, told: Exchange, parts: Exchange) -> None:
         require(not swapped, "the first part before the second", got=_text(parts), owner=parts)
 
 
-def _text(x: Exchange) -> str:
+def _text(x: Chat) -> str:
     found: list[Any] = [o.content for o in x.outcomes]
     return " ".join(c for c in found if isinstance(c, str))
 
@@ -75,9 +75,9 @@ def test_empty_and_name(forms: Take) -> None:
 
     Chat programs send the empty text when only a picture was there, and AutoGen sends names with all messages.
     """
-    usual = forms["usual"]
-    must_answer(forms["empty-user"], 'content "" of the user', usual)
-    must_answer(forms["named-user"], "a name in a message", usual)
+    usual = forms.chat("usual")
+    must_answer(forms.chat("empty-user"), 'content "" of the user', usual)
+    must_answer(forms.chat("named-user"), "a name in a message", usual)
 
 
 @rule(
@@ -91,7 +91,7 @@ def test_assistant_empty(forms: Take) -> None:
 
     An answer that was stopped at once is stored as an empty one; where that is refused, the chat can never go on.
     """
-    must_answer(forms["empty-assistant"], 'content "" of the assistant', forms["usual"])
+    must_answer(forms.chat("empty-assistant"), 'content "" of the assistant', forms.chat("usual"))
 
 
 @rule(
@@ -106,16 +106,16 @@ def test_null_empty_absent(forms: Take) -> None:
     It means the same. A template that writes "None" has the model read it as its own last words. (Beside tool calls:
     tool.history.content-forms-equal.)
     """
-    usual, judged = forms["empty"], False
+    usual, judged = forms.chat("empty"), False
     for step in ("null", "absent"):
-        x = forms[step]
+        x = forms.chat(step)
         if x.ok and usual.ok:
             judged = True
             same_prompt(x, usual, "content null" if step == "null" else "no content")
-    if not judged and usual.ok and is_refused(forms["null"]):
+    if not judged and usual.ok and is_refused(forms.chat("null")):
         raise NotApplicable("an assistant message needs a text here")
     if not judged:
-        raise forms["null"].refused()
+        raise forms.chat("null").refused()
 
 
 @rule(
@@ -131,7 +131,7 @@ def test_extension_fields(forms: Take) -> None:
     Clients dump the message that they got and append it to the history; with a server that refuses its neighbours'
     members the second turn fails after every change of provider.
     """
-    must_answer(forms["extensions"], "a message with reasoning, annotations and nulls", forms["usual"])
+    must_answer(forms.chat("extensions"), "a message with reasoning, annotations and nulls", forms.chat("usual"))
 
 
 @rule(
@@ -145,7 +145,7 @@ def test_own_answer(talk: Take) -> None:
 
     Every chat does this. (With calls and their results: tool.history.own-message-accepted.)
     """
-    first = talk["first"]
+    first = talk.chat("first")
     if not first.ok:
         raise first.refused()
     message = get(first.parsed.value, "choices", 0, "message")
@@ -153,4 +153,4 @@ def test_own_answer(talk: Take) -> None:
         raise inconclusive("the answer is no text of the assistant; other rules judge that")
     if get(message, "tool_calls") == []:
         raise inconclusive("the answer has an empty list of calls; choice.message.no-empty-tool-calls judges that")
-    must_answer(talk["second"], "the server's own message")
+    must_answer(talk.chat("second"), "the server's own message")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.prompts import must_answer, prompt_tokens
-from wireproof.refusal import BUSY, BUSY_OR_LOCKED, is_refused, must_not_crash
-from wireproof.rules import MUST, SHOULD, contract, of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, contract, of, openapi, rule
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.prompt_tokens import must_answer, prompt_tokens
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY, BUSY_OR_LOCKED, is_refused, must_not_crash
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 
@@ -18,17 +19,17 @@ _PARTS = "ChatCompletionRequestUserMessageContentPart"
 
 def _seen(media: Take, step: str) -> bool:
     """Whether a part was accepted, and made the prompt longer than the text alone."""
-    x = media[step]
-    return x.ok and prompt_tokens(x) > prompt_tokens(media["text"])
+    x = media.chat(step)
+    return x.ok and prompt_tokens(x) > prompt_tokens(media.chat("text"))
 
 
 # The forms of a picture in which nothing is wrong, or only unusual.
 _SOUND = ("png", "jpeg", "bare")
 
 
-def _sound(media: Take) -> list[Exchange]:
+def _sound(media: Take) -> list[Chat]:
     """What a sound picture came to, in each form that was sent (the bare one is not, where the PNG was accepted)."""
-    return [x for step in _SOUND for x in media.steps(step)]
+    return [x for step in _SOUND for x in media.chats(step)]
 
 
 @rule("role.media.refused-on-text-model", SHOULD, on=of("role-media"), book="ROLE-008", source=openapi(_PARTS))
@@ -37,15 +38,15 @@ def test_media_refused(media: Take) -> None:
 
     The user asks about a file that the model never saw, and gets a confident answer. (Pictures: role.image.counted.)
     """
-    text, judged = prompt_tokens(media["text"]), False
+    text, judged = prompt_tokens(media.chat("text")), False
     for step in ("audio", "file"):
-        x = media[step]
+        x = media.chat(step)
         must_not_crash(x)
         if x.ok:
             require(_seen(media, step), f"a 4xx, or more than {text} prompt_tokens", got=prompt_tokens(x), owner=x)
         judged = judged or x.ok or is_refused(x)
     if not judged:
-        raise media["audio"].refused()
+        raise media.chat("audio").refused()
 
 
 @rule(
@@ -56,28 +57,28 @@ def test_image_counted(media: Take) -> None:
 
     An unchanged prompt_tokens means that it was thrown away: the model describes a picture that it never saw.
     """
-    accepted, text = [x for x in _sound(media) if x.ok], prompt_tokens(media["text"])
+    accepted, text = [x for x in _sound(media) if x.ok], prompt_tokens(media.chat("text"))
     if not accepted:
-        raise media["png"].refused()
+        raise media.chat("png").refused()
     for x in accepted:
         require(prompt_tokens(x) > text, f"a 4xx, or more than {text} prompt_tokens", got=prompt_tokens(x), owner=x)
 
 
 @rule("role.image.no-5xx", MUST, on=of("role-media", "models"), source=contract("an error of the request is a 4xx"))
-def test_image_no_5xx(media: Take, models: Exchange) -> None:
+def test_image_no_5xx(media: Take, models: Chat) -> None:
     """A sound picture that the model cannot read is refused with a 4xx, never a 5xx.
 
     llama.cpp answers 500 "image input is not supported": every SDK sends the same megabytes three times, and the chat
     program says that the server is down. (Of a model that reads pictures, role.data-uri.accepted asks for more.)
     """
-    if not media["text"].ok:
-        raise media["text"].refused()
+    if not media.chat("text").ok:
+        raise media.chat("text").refused()
     if _reads_pictures(media, models):
         raise NotApplicable("the model reads pictures: role.data-uri.accepted judges that")
     for x in sorted(_sound(media), key=lambda x: x.answered.status in BUSY_OR_LOCKED):
         must_not_crash(x)
     if not any(x.ok or is_refused(x) or x.status == NOT_IMPLEMENTED for x in _sound(media)):
-        raise media["png"].refused()
+        raise media.chat("png").refused()
 
 
 @rule("role.base64.bad-no-5xx", MUST, on=of("role-media"), source=contract("an error of the request is a 4xx"))
@@ -86,10 +87,10 @@ def test_base64_bad(media: Take) -> None:
 
     Encoders for URLs leave the padding out. A 5xx is repeated by every SDK with the same megabytes.
     """
-    if any((x.status or 0) >= 500 and x.status not in (BUSY, NOT_IMPLEMENTED) for x in media.steps("png")):
+    if any((x.status or 0) >= 500 and x.status not in (BUSY, NOT_IMPLEMENTED) for x in media.chats("png")):
         raise inconclusive("a sound picture is a 5xx, too: role.image.no-5xx judges that")
     for step in ("unpadded", "garbage"):
-        must_not_crash(media[step])
+        must_not_crash(media.chat(step))
 
 
 def _claims_vision(x: Exchange) -> bool:
@@ -113,24 +114,24 @@ def _claims_vision(x: Exchange) -> bool:
         "ChatCompletionRequestMessageContentPartImage.image_url.url: a URL, or the base64 encoded image data"
     ),
 )
-def test_data_uri(media: Take, models: Exchange) -> None:
+def test_data_uri(media: Take, models: Chat) -> None:
     """A model that reads pictures accepts PNG and JPEG as data URIs (data:image/png;base64,...).
 
     It is the form in which every OpenAI client sends a file. Servers wanted the bare base64, or failed on it while
     they prepared the picture. (Judged where some form of picture is read, or the list of models says so.)
     """
     steps = ("png", "jpeg")
-    readable = [step for step in steps if media[step].ok]
-    if not media["text"].ok or not _reads_pictures(media, models):
-        raise media["png"].refused()
-    if any(media[step].ok and not _seen(media, step) for step in readable):
+    readable = [step for step in steps if media.chat(step).ok]
+    if not media.chat("text").ok or not _reads_pictures(media, models):
+        raise media.chat("png").refused()
+    if any(media.chat(step).ok and not _seen(media, step) for step in readable):
         raise inconclusive("the picture was dropped: role.image.counted judges that")
     for step in steps:
-        must_answer(media[step], f"a data URI of image/{step}")
+        must_answer(media.chat(step), f"a data URI of image/{step}")
 
 
-def _reads_pictures(media: Take, models: Exchange) -> bool:
+def _reads_pictures(media: Take, models: Chat) -> bool:
     """Whether a data URI was accepted, the bare base64 seen, or the list of models says so."""
-    if media["png"].ok or media["jpeg"].ok or _claims_vision(models):
+    if media.chat("png").ok or media.chat("jpeg").ok or _claims_vision(models):
         return True
-    return any(x.ok and prompt_tokens(x) > prompt_tokens(media["text"]) for x in media.steps("bare"))
+    return any(x.ok and prompt_tokens(x) > prompt_tokens(media.chat("text")) for x in media.chats("bare"))

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.prompts import must_answer, prompt_tokens
-from wireproof.refusal import is_refused, must_accept, must_not_crash, must_refuse
-from wireproof.rules import MAY, MUST, SHOULD, Each, client, contract, each_of, engine, observed, of, openapi, rule
+from wireproof.judge.rules import (
+    MAY,
+    MUST,
+    SHOULD,
+    Each,
+    client,
+    contract,
+    each_of,
+    engine,
+    observed,
+    of,
+    openapi,
+    rule,
+)
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.prompt_tokens import must_answer, prompt_tokens
+from wireproof.read.recording import Take
+from wireproof.read.refusal import is_refused, must_accept, must_not_crash, must_refuse
+from wireproof.read.views import view
 from wireproof.verdict import NotApplicable, inconclusive, require
-from wireproof.view import view
 from wireproof.wire.strictjson import get
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -28,7 +42,7 @@ _ORDERS = {
 }
 
 
-def _grown(more: Exchange, less: Exchange) -> int:
+def _grown(more: Chat, less: Chat) -> int:
     return prompt_tokens(more) - prompt_tokens(less)
 
 
@@ -38,8 +52,8 @@ _LEAST = 40
 
 def _text_tokens(prompts: Take) -> int:
     """How many tokens the long text has, by what it adds to a user's message."""
-    tokens = _grown(prompts["user-long"], prompts["user"])
-    if tokens < _LEAST or _grown(prompts["talk"], prompts["user"]) <= 0:
+    tokens = _grown(prompts.chat("user-long"), prompts.chat("user"))
+    if tokens < _LEAST or _grown(prompts.chat("talk"), prompts.chat("user")) <= 0:
         raise inconclusive("prompt_tokens does not grow with the prompt; usage.prompt.grows judges that")
     return tokens
 
@@ -57,10 +71,10 @@ def test_basic(prompts: Take, tools: Exchange, tool: Exchange) -> None:
     These are every conversation in its second turn. (That a system message is answered, too, is a rule of its own: a
     few templates have no place for it.)
     """
-    usual = prompts["user"]
+    usual = prompts.chat("user")
     must_answer(usual, "a message of the user")
-    must_answer(prompts["talk"], "user, assistant, user", usual)
-    must_not_crash(prompts["system"])
+    must_answer(prompts.chat("talk"), "user, assistant, user", usual)
+    must_not_crash(prompts.chat("system"))
     if tools.ok:
         must_answer(tool, "assistant with a call, and the tool's message")
 
@@ -76,7 +90,7 @@ def test_developer_accepted(prompts: Take) -> None:
 
     The OpenAI Agents SDK, Codex and all newer client code send developer; refused, none of their requests works.
     """
-    must_answer(prompts["developer"], "role developer", prompts["system"])
+    must_answer(prompts.chat("developer"), "role developer", prompts.chat("system"))
 
 
 @rule(
@@ -86,16 +100,16 @@ def test_developer_accepted(prompts: Take) -> None:
     book="ROLE-002",
     source=openapi("ChatCompletionRequestDeveloperMessage: replaces system messages with newer models"),
 )
-def test_developer_as_system(prompts: Take, unknown: Exchange) -> None:
+def test_developer_as_system(prompts: Take, unknown: Chat) -> None:
     """A developer message reaches the model as a system message does, and is not refused where any word is a role.
 
     A template that does not know the role drops it: the application's instructions are gone, and nothing says so.
     """
-    developer, system = prompts["developer"], prompts["system"]
+    developer, system = prompts.chat("developer"), prompts.chat("system")
     if unknown.ok and system.ok:
         require(not is_refused(developer), "200, as for the role 'robot'", got=developer.refusal(), owner=developer)
     text = _text_tokens(prompts)
-    if _grown(system, prompts["system-short"]) < text / 2:
+    if _grown(system, prompts.chat("system-short")) < text / 2:
         raise inconclusive("the system message does not reach the model itself")
     wanted, found = prompt_tokens(system), prompt_tokens(developer)
     require(abs(found - wanted) <= text / 2, f"about {wanted} prompt_tokens, as system", got=found, owner=developer)
@@ -126,7 +140,7 @@ _LEAST_OF_RESULT = 15
     on=of("role-prompts", "role-function", "role-function-long"),
     source=openapi("ChatCompletionRequestFunctionMessage.content: the return value from the function call"),
 )
-def test_function_counted(prompts: Take, x: Exchange, longer: Exchange) -> None:
+def test_function_counted(prompts: Take, x: Chat, longer: Chat) -> None:
     """What a message of the deprecated role function says reaches the model, where the role is not refused.
 
     Templates pass over roles that they do not know: the answer is made up, though the history has the result.
@@ -150,7 +164,7 @@ def test_system_always_works(prompts: Take) -> None:
 
     Every framework sends one. Where Gemma's or Mistral's template raises, no application runs on that model.
     """
-    must_accept(prompts["system"], "a system message", prompts["user"])
+    must_accept(prompts.chat("system"), "a system message", prompts.chat("user"))
 
 
 @rule(
@@ -166,14 +180,14 @@ def test_system_reaches_model(prompts: Take) -> None:
     A system message that is dropped or cut is silent: the assistant forgets its rules, and nobody sees why.
     """
     text = _text_tokens(prompts)
-    grown = _grown(prompts["system"], prompts["system-short"])
-    require(grown >= text / 2, f"about {text} prompt_tokens more", got=grown, owner=prompts["system"])
+    grown = _grown(prompts.chat("system"), prompts.chat("system-short"))
+    require(grown >= text / 2, f"about {text} prompt_tokens more", got=grown, owner=prompts.chat("system"))
 
 
 @view
 def _unknown(x: Exchange) -> str:
     """The role or type of part that nobody knows in a chat request; empty when there is none."""
-    found = x.asked.get("messages") if x.is_chat and x.knows_request else None
+    found = x.asked.get("messages") if is_chat(x) and x.knows_request else None
     for message in found if isinstance(found, list) else []:
         role, content = get(message, "role"), get(message, "content")
         if isinstance(role, str) and role.lower() not in _ROLES | _EXTRA_ROLES:
@@ -194,7 +208,7 @@ def _unknown(x: Exchange) -> str:
     book="ROLE-009",
     source=openapi("ChatCompletionRequestMessage: discriminator role"),
 )
-def test_unknown(x: Exchange) -> None:
+def test_unknown(x: Chat) -> None:
     """A role or a type of part that does not exist is refused with a 4xx.
 
     A typo ("sytem") is otherwise read as nobody's words, or as nothing at all, and the answer looks fine.
@@ -232,19 +246,21 @@ def _holds(more: Exchange, less: Exchange) -> bool:
     on=of("role-prompts", *_ORDERS),
     source=openapi("CreateChatCompletionRequest.messages: the messages of the conversation so far"),
 )
-def test_sequences_counted(prompts: Take, *orders: Exchange) -> None:
+def test_sequences_counted(prompts: Take, *orders: Chat) -> None:
     """Every message of an unusual order makes the prompt longer, or the order is refused with a 4xx.
 
     Agents stack system messages, and chat programs begin with a greeting. Templates that read the first or the last of
     them only answer 200 as if nothing had been said. (How they are merged is the server's choice.)
     """
     text = _text_tokens(prompts)
-    heard = prompts["system"].ok and prompts["system-short"].ok
-    heard = heard and _grown(prompts["system"], prompts["system-short"]) >= text / 2  # role.system.reaches-model
+    heard = prompts.chat("system").ok and prompts.chat("system-short").ok
+    heard = (
+        heard and _grown(prompts.chat("system"), prompts.chat("system-short")) >= text / 2
+    )  # role.system.reaches-model
     # A template's own system text, for which one from the middle is put, may be longer than ours.
-    instead = heard and _grown(prompts["system-short"], prompts["user"]) <= 0
+    instead = heard and _grown(prompts.chat("system-short"), prompts.chat("user")) <= 0
     unheard = {"role-two-systems": not heard, "role-system-middle": not heard or instead}
-    pairs = [(x, prompts[_ORDERS[x.scenario]]) for x in orders if x.ok and not unheard.get(x.scenario)]
+    pairs = [(x, prompts.chat(_ORDERS[x.scenario])) for x in orders if x.ok and not unheard.get(x.scenario)]
     pairs = [(x, less) for x, less in pairs if less.ok and _holds(x, less)]
     for x, less in pairs:
         wanted, found = prompt_tokens(less), prompt_tokens(x)
@@ -255,7 +271,7 @@ def test_sequences_counted(prompts: Take, *orders: Exchange) -> None:
         raise inconclusive("no unusual order can be compared with the usual one")
 
 
-def _text(x: Exchange) -> str:
+def _text(x: Chat) -> str:
     found: list[Any] = [o.content for o in x.outcomes]
     return " ".join(c for c in found if isinstance(c, str)).strip()
 
@@ -267,7 +283,7 @@ def _text(x: Exchange) -> str:
     book="ROLE-012",
     source=engine("vllm", "continue_final_message, add_generation_prompt"),
 )
-def test_prefill(x: Exchange) -> None:
+def test_prefill(x: Chat) -> None:
     """A last message of the assistant is not continued unless an option asks for it: a new turn answers, or a 4xx.
 
     Some engines continue it, most do not: clients that rely on either get half sentences, or words twice.
@@ -287,7 +303,7 @@ def test_prefill(x: Exchange) -> None:
     book="ROLE-013",
     source=observed("models follow a system message before the user's"),
 )
-def test_system_obeyed(system: Exchange, user: Exchange) -> None:
+def test_system_obeyed(system: Chat, user: Chat) -> None:
     """The model does what a simple system message says.
 
     A template that puts the text in the wrong place leaves it without effect. (Judged only with a model that does the
@@ -312,4 +328,4 @@ def test_unknown_member(forms: Take) -> None:
     Clients keep ids and times in their messages, and send them along: CodeCompanion, Void and LiveKit got nothing but
     400 "extra_forbidden" from such a server.
     """
-    must_answer(forms["unknown-member"], "a message with a member `id`", forms["usual"])
+    must_answer(forms.chat("unknown-member"), "a message with a member `id`", forms.chat("usual"))

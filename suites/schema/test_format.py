@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MAY, MUST, SHOULD, client, each_of, observed, of, openapi, rule
+from wireproof.judge.rules import MAY, MUST, SHOULD, client, each_of, observed, of, openapi, rule
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY_OR_LOCKED
 from wireproof.verdict import require
 from wireproof.wire import strictjson
 
@@ -109,7 +110,7 @@ def test_subset_refused_or_enforced(x: Exchange) -> None:
     _nothing_worse(x, "200 or a 4xx")
 
 
-def _object_in(x: Exchange) -> Any:
+def _object_in(x: Chat) -> Any:
     content = x.outcomes[0].content
     value = strictjson.parse(content).value if isinstance(content, str) else None
     return value if isinstance(value, dict) else None
@@ -122,7 +123,7 @@ def _object_in(x: Exchange) -> Any:
     book="SCHEMA-005",
     source=openapi("ResponseFormatText"),
 )
-def test_text_same_as_absent(absent: Exchange, text: Exchange, null: Exchange) -> None:
+def test_text_same_as_absent(absent: Chat, text: Chat, null: Chat) -> None:
     """response_format {"type": "text"} and null are accepted, and are free text, as without the member.
 
     SDKs send the default aloud.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.asking import Form, response_format
-from wireproof.evidence import is_answer, is_plain
-from wireproof.exchange import Exchange
-from wireproof.formatted import BLANKS, Flaw, Text, asks_json, asks_strict, not_ascii, texts, whole_texts
-from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
+from wireproof.read.chat import Chat, is_answer, is_plain
+from wireproof.read.json_answer import BLANKS, Flaw, Text, asks_json, asks_strict, not_ascii, texts, whole_texts
+from wireproof.read.request import Form, response_format
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, has_lone_surrogate
 
@@ -53,7 +52,7 @@ UNICODE = Each(
 )
 
 
-def _refuse(x: Exchange, flaws: tuple[Flaw, ...], expected: str, *, cut: bool = False) -> None:
+def _refuse(x: Chat, flaws: tuple[Flaw, ...], expected: str, *, cut: bool = False) -> None:
     """Fail on these flaws. Without any text to judge, inconclusive; other flaws are other rules' matter."""
     found = texts(x) if cut else whole_texts(x)
     for text in found:
@@ -69,7 +68,7 @@ def _refuse(x: Exchange, flaws: tuple[Flaw, ...], expected: str, *, cut: bool = 
     book="SCHEMA-002",
     source=openapi("ResponseFormatJsonSchema.json_schema.strict"),
 )
-def test_strict_valid(x: Exchange) -> None:
+def test_strict_valid(x: Chat) -> None:
     """With strict: true an answer that ends by itself is whole JSON of the schema's types, enums and constants.
 
     Clients dropped their own validation for this promise: openai `.parse()`, instructor and
@@ -85,7 +84,7 @@ def test_strict_valid(x: Exchange) -> None:
     book="SCHEMA-003",
     source=contract("a server that cannot enforce strict says 400"),
 )
-def test_strict_not_ignored(x: Exchange) -> None:
+def test_strict_not_ignored(x: Chat) -> None:
     """A strict schema is enforced or refused, never answered with prose.
 
     The client believes in a guarantee that is not there: pydantic-ai had to add a guard for such servers.
@@ -100,7 +99,7 @@ def test_strict_not_ignored(x: Exchange) -> None:
     book="SCHEMA-004",
     source=openapi("ResponseFormatJsonObject"),
 )
-def test_object_is_object(x: Exchange) -> None:
+def test_object_is_object(x: Chat) -> None:
     """Under json_object an answer that ends by itself is a JSON object.
 
     LangChain's json_mode and the AI SDK parse it and read its keys.
@@ -117,7 +116,7 @@ def test_object_is_object(x: Exchange) -> None:
     book="SCHEMA-006",
     source=client("openai-python", "lib/_parsing: json.loads of the whole content"),
 )
-def test_json_only(x: Exchange) -> None:
+def test_json_only(x: Chat) -> None:
     """Under json_object or a strict schema the content is the JSON alone: no Markdown fence, no thoughts, no words.
 
     Clients parse the whole content: one fence and every answer raises a JSONDecodeError.
@@ -132,7 +131,7 @@ def test_json_only(x: Exchange) -> None:
     book="SCHEMA-008",
     source=client("openai-python", "lib/_parsing: LengthFinishReasonError"),
 )
-def test_cut_is_length(x: Exchange) -> None:
+def test_cut_is_length(x: Chat) -> None:
     """JSON that the limit on tokens cut says "length", and is not closed up to look whole.
 
     openai `.parse()` raises its LengthFinishReasonError on this word only. What is closed up parses, and is not
@@ -158,7 +157,7 @@ def test_cut_is_length(x: Exchange) -> None:
     book="SCHEMA-026",
     source=openapi("CreateChatCompletionRequest.n, response_format"),
 )
-def test_n_every_choice(x: Exchange) -> None:
+def test_n_every_choice(x: Chat) -> None:
     """With n > 1 every choice keeps the format, not only the first.
 
     A grammar whose state the choices share gives one right answer and n - 1 broken ones.
@@ -178,7 +177,7 @@ def test_n_every_choice(x: Exchange) -> None:
     book="SCHEMA-025",
     source=contract("constrained text is exact, whatever its script"),
 )
-def test_unicode_exact(x: Exchange) -> None:
+def test_unicode_exact(x: Chat) -> None:
     """Names and values of a strict schema that are not ASCII come out exactly.
 
     Labels that lost their umlauts ("Sjofart") match nothing in the client's tables any more.
@@ -213,7 +212,7 @@ def _out_of_order(schema: Any, value: Any) -> tuple[str, list[str]] | None:
     book="SCHEMA-021",
     source=observed("structured outputs: keys in the order of the schema", _GUIDE),
 )
-def test_keys_in_order(x: Exchange) -> None:
+def test_keys_in_order(x: Chat) -> None:
     """Keys come in the order of the schema's properties.
 
     Schemas that ask for the reasons first and the answer last lose their effect when the answer comes first.
@@ -254,7 +253,7 @@ def _ample(text: Text, limit: int | None) -> bool:
     book="SCHEMA-028",
     source=contract("a constrained answer comes to its end"),
 )
-def test_output_terminates(x: Exchange) -> None:
+def test_output_terminates(x: Chat) -> None:
     """An answer that has a few short possible values ends by itself long before an ample limit.
 
     What runs on to max_tokens costs GPU time, and ends as an error in the client.
@@ -273,7 +272,7 @@ def test_output_terminates(x: Exchange) -> None:
     on=EVERY_JSON,
     source=observed("JSON mode may run on in white space", "https://github.com/openai/openai-python/issues/857"),
 )
-def test_whitespace_bounded(x: Exchange) -> None:
+def test_whitespace_bounded(x: Chat) -> None:
     """Between the tokens of constrained JSON there are never more than 64 blanks in a row.
 
     A grammar that allows any white space lets some models print blanks until max_tokens: up to a quarter of the

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wireproof import asking, keywords
-from wireproof.calls import calls
-from wireproof.exchange import Exchange
-from wireproof.formatted import not_ascii
-from wireproof.rules import MUST, SHOULD, Each, observed, rule
-from wireproof.schema_check import Violated, areas_in, violated
+from wireproof.json_schema.violations import Violated, areas_in, violated
+from wireproof.judge.rules import MUST, SHOULD, Each, observed, rule
+from wireproof.read import request
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.json_answer import not_ascii
+from wireproof.read.tool_calls import calls
+from wireproof.read.views import view
+from wireproof.scenarios import keywords
 from wireproof.verdict import Inconclusive, NotApplicable, Unsupported, inconclusive, require
-from wireproof.view import view
 from wireproof.wire import strictjson
 
 _SUPPORTED = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
@@ -29,7 +31,7 @@ _BUSY = (503, 529)
 def _case(x: Exchange) -> keywords.KeywordCase | None:
     """The case of the table that an exchange was recorded for."""
     tags = x.transcript.tags
-    return keywords.load().get(tags.get("row", "")) if tags.get("table") == keywords.TABLE else None
+    return keywords.load().get(tags.row) if tags.table == keywords.TABLE else None
 
 
 def _own_area(x: Exchange) -> str:
@@ -44,26 +46,26 @@ def _of_groups(*groups: str) -> tuple[str, ...]:
 @view
 def _schemas(x: Exchange) -> list[Mapping[str, Any]]:
     """The strict schemas that a request asks for: of the answer, or of the arguments of its functions."""
-    form = asking.response_format(x)
+    form = request.response_format(x)
     wanted = [form.schema] if form.strict and form.schema is not None else []
-    return wanted + [t.parameters for t in asking.tools(x).values() if t.strict and t.parameters is not None]
+    return wanted + [t.parameters for t in request.tools(x).values() if t.strict and t.parameters is not None]
 
 
 @view
 def _areas(x: Exchange) -> frozenset[str]:
-    if not (x.is_chat and x.valid and x.response is not None):
+    if not (is_chat(x) and x.valid and x.response is not None):
         return frozenset()
     return frozenset().union(*(areas_in(schema) for schema in _schemas(x)))
 
 
-def _texts(x: Exchange) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _texts(x: Chat) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Every text that must keep to a schema, with it; answers and calls that did not come to their end left out."""
-    form = asking.response_format(x)
+    form = request.response_format(x)
     if form.strict and form.schema is not None:
         for o in x.outcomes:
             if isinstance(o.content, str) and o.finish_reason == "stop" and not o.calls and not o.refusal:
                 yield form.schema, o.content
-    declared = asking.tools(x)
+    declared = request.tools(x)
     for call in calls(x) if declared else []:
         tool = declared.get(call.name) if isinstance(call.name, str) else None
         if tool and tool.strict and tool.parameters is not None and call.complete and isinstance(call.arguments, str):
@@ -71,7 +73,7 @@ def _texts(x: Exchange) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 
 @view
-def _found(x: Exchange) -> tuple[Violated, ...]:
+def _found(x: Chat) -> tuple[Violated, ...]:
     """Everything that the answer violates; inconclusive when it shows nothing."""
     found: list[Violated] = []
     shown = False
@@ -88,7 +90,7 @@ def _found(x: Exchange) -> tuple[Violated, ...]:
     return tuple(found)
 
 
-def _judge(x: Exchange, area: str, *, may_refuse: bool) -> None:
+def _judge(x: Chat, area: str, *, may_refuse: bool) -> None:
     """Enforced, or (if it may be) refused with a 4xx; passed over in silence is what fails."""
     if not x.ok:
         refused: Inconclusive | Unsupported = x.refused()
@@ -99,9 +101,9 @@ def _judge(x: Exchange, area: str, *, may_refuse: bool) -> None:
         if may_refuse and isinstance(refused, Unsupported):
             return
         raise refused
-    if area in ("core", "keys") and asking.response_format(x).schema is None:
+    if area in ("core", "keys") and request.response_format(x).schema is None:
         raise NotApplicable("for the arguments of strict functions, tool.strict.valid judges this")
-    letters = area == "core" and not_ascii(asking.response_format(x).schema)  # schema.unicode.exact judges those
+    letters = area == "core" and not_ascii(request.response_format(x).schema)  # schema.unicode.exact judges those
     for v in _found(x):
         if letters and v.keyword in ("enum", "const"):
             continue
@@ -126,7 +128,7 @@ def _group(what: str, *groups: str) -> Each:
     book="SCHEMA-013",
     source=observed("structured outputs, supported schemas: types, enum, const, anyOf", _SUPPORTED),
 )
-def test_types(x: Exchange) -> None:
+def test_types(x: Chat) -> None:
     """string, number, integer, boolean, null, object, array, enum, const and anyOf work in a strict schema.
 
     Pydantic and Zod emit them for every model; a value of another type than the declared one fails in the
@@ -142,7 +144,7 @@ def test_types(x: Exchange) -> None:
     book="SCHEMA-014",
     source=observed("structured outputs: all fields must be required; a union with null emulates optional", _SUPPORTED),
 )
-def test_null_unions(x: Exchange) -> None:
+def test_null_unions(x: Chat) -> None:
     """A union with null (a list of types, or anyOf) works in a strict schema.
 
     It is the documented way to say that a field is optional: Pydantic emits anyOf for every Optional.
@@ -157,7 +159,7 @@ def test_null_unions(x: Exchange) -> None:
     book="SCHEMA-015",
     source=observed("structured outputs: definitions are supported, recursive schemas are supported", _SUPPORTED),
 )
-def test_refs(x: Exchange) -> None:
+def test_refs(x: Chat) -> None:
     """$defs with $ref, also used twice, nested or recursive, works in a strict schema.
 
     Every nested Pydantic model has them: a server that does not follow them leaves the inner objects free.
@@ -172,7 +174,7 @@ def test_refs(x: Exchange) -> None:
     book="SCHEMA-017",
     source=observed("structured outputs, supported properties of strings: pattern, format", _SUPPORTED),
 )
-def test_string_keywords(x: Exchange) -> None:
+def test_string_keywords(x: Chat) -> None:
     """pattern, format, minLength and maxLength of a strict schema are enforced or refused, never passed over.
 
     A date that is none, or an id of the wrong shape, reaches the caller's database under a strict promise.
@@ -187,7 +189,7 @@ def test_string_keywords(x: Exchange) -> None:
     book="SCHEMA-018",
     source=observed("structured outputs, supported properties of numbers", _SUPPORTED),
 )
-def test_number_keywords(x: Exchange) -> None:
+def test_number_keywords(x: Chat) -> None:
     """minimum, maximum, exclusiveMinimum, exclusiveMaximum and multipleOf are enforced or refused, never passed over.
 
     A price below zero or a score of 11 out of 10 reaches the caller under a strict promise.
@@ -202,7 +204,7 @@ def test_number_keywords(x: Exchange) -> None:
     book="SCHEMA-019",
     source=observed("structured outputs, supported properties of arrays: minItems, maxItems", _SUPPORTED),
 )
-def test_array_keywords(x: Exchange) -> None:
+def test_array_keywords(x: Chat) -> None:
     """minItems, maxItems, prefixItems and the other array keywords are enforced or refused, never passed over.
 
     Callers index into the array (a pair, a triple, the first of at least one) and raise IndexError.
@@ -217,7 +219,7 @@ def test_array_keywords(x: Exchange) -> None:
     book="SCHEMA-020",
     source=observed("structured outputs: additionalProperties false, all fields required", _SUPPORTED),
 )
-def test_keys(x: Exchange) -> None:
+def test_keys(x: Chat) -> None:
     """An answer to a strict schema has every required key, and none that additionalProperties: false rules out.
 
     Typed decoding raises for both: KeyError for the missing key, "extra fields not permitted" for the other.
@@ -231,7 +233,7 @@ def test_keys(x: Exchange) -> None:
     on=_using("object", "object"),
     source=observed("structured outputs: keywords that are not supported give an error", _SUPPORTED),
 )
-def test_object_keywords(x: Exchange) -> None:
+def test_object_keywords(x: Chat) -> None:
     """patternProperties, propertyNames, minProperties and the like are enforced or refused, never passed over.
 
     Maps with typed keys (Pydantic's dict[Literal[...], int]) get keys that the caller has no case for.
@@ -246,7 +248,7 @@ def test_object_keywords(x: Exchange) -> None:
     book="SCHEMA-024",
     source=observed("structured outputs: allOf, not, if/then/else, dependent* are not supported", _SUPPORTED),
 )
-def test_composition_keywords(x: Exchange) -> None:
+def test_composition_keywords(x: Chat) -> None:
     """oneOf, allOf, not, if/then/else and dependent* of a strict schema are enforced or refused, never passed over.
 
     A discriminated union whose branches are mixed validates nowhere: the caller retries for ever.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from wireproof.asking import response_format
-from wireproof.exchange import Exchange
-from wireproof.formatted import Flaw, bad_schema, texts
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, observed, openapi, rule
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.json_answer import Flaw, bad_schema, texts
+from wireproof.read.refusal import BUSY_OR_LOCKED
+from wireproof.read.request import response_format
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get
 from wireproof.wire.transcript import Ending
@@ -21,7 +22,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 def _is_bad(x: Exchange) -> bool:
     """A plain request whose schema is none: by the look of it, or because the scenario says so."""
-    if not x.is_chat or x.asked_stream or not x.knows_request:
+    if not is_chat(x) or x.asked_stream or not x.knows_request:
         return False
     if x.scenario == "schema-bad":
         return x.transcript.step.startswith("bad-")
@@ -118,7 +119,7 @@ def test_control_survives(x: Exchange) -> None:
 
 def _form(x: Exchange) -> dict[str, Any]:
     """The response_format of a request for json_schema; empty for any other."""
-    form = x.asked.get("response_format") if x.is_chat and x.knows_request else None
+    form = x.asked.get("response_format") if is_chat(x) and x.knows_request else None
     return form if isinstance(form, dict) and form.get("type") == "json_schema" else {}
 
 
@@ -201,7 +202,7 @@ def test_name_checked(x: Exchange) -> None:
     ),
     source=openapi("ResponseFormatJsonSchema: types of strict and schema"),
 )
-def test_spec_invalid_refused(x: Exchange) -> None:
+def test_spec_invalid_refused(x: Chat) -> None:
     """A json_schema whose members have the wrong types is refused with a 4xx; without a schema, at least JSON comes.
 
     What a server reads into it, nobody knows: usually no constraint at all.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wireproof.evidence import is_answer, is_stream
-from wireproof.exchange import Exchange
-from wireproof.formatted import Flaw, asks_json, texts
-from wireproof.judge import Take
-from wireproof.rules import MAY, MUST, SHOULD, Each, client, contract, engine, observed, of, rule
+from wireproof.judge.rules import MAY, MUST, SHOULD, Each, client, contract, engine, observed, of, rule
+from wireproof.read.chat import Chat, is_answer, is_stream
+from wireproof.read.exchange import Exchange
+from wireproof.read.json_answer import Flaw, asks_json, texts
+from wireproof.read.recording import Take
 from wireproof.verdict import Inconclusive, NotApplicable, inconclusive, require
 
 # What a repeated schema may cost before it counts as compiled again (seconds, and share of the first time).
@@ -24,7 +24,7 @@ _NOTICED, _SHARE = 1.0, 0.8
     book="SCHEMA-007",
     source=client("openai-python", "ChatCompletionStreamState: partial JSON of each delta"),
 )
-def test_stream_same_guarantee(x: Exchange) -> None:
+def test_stream_same_guarantee(x: Chat) -> None:
     """The deltas of a stream, joined, keep the same promise as a plain answer, from the first character on.
 
     openai's `.stream(response_format=...)` parses the JSON so far with each delta: a fence, or prose, raises in the
@@ -48,7 +48,7 @@ def test_stream_same_guarantee(x: Exchange) -> None:
     book="SCHEMA-030",
     source=observed("structured outputs: refusals", "https://platform.openai.com/docs/guides/structured-outputs"),
 )
-def test_refusal_content_null(x: Exchange) -> None:
+def test_refusal_content_null(x: Chat) -> None:
     """What the model refuses stands in `refusal`, and content is null.
 
     Clients look at `refusal` first, and then take content for JSON.
@@ -58,7 +58,7 @@ def test_refusal_content_null(x: Exchange) -> None:
             require(not o.content, "content null beside a refusal", got=o.content)
 
 
-def _refuses(x: Exchange) -> bool:
+def _refuses(x: Chat) -> bool:
     if b'"refusal"' not in x.answered.content.replace(b'"refusal":null', b"").replace(b'"refusal": null', b""):
         return False
     try:
@@ -80,7 +80,7 @@ def _is_within(text: str, word: str) -> bool:
     book="SCHEMA-031",
     source=engine("vllm", "StructuredOutputsParams.choice"),
 )
-def test_vendor_choice(plain: Exchange, stream: Exchange) -> None:
+def test_vendor_choice(plain: Chat, stream: Chat) -> None:
     """A server that knows `structured_outputs.choice` keeps to it, streamed and not.
 
     It is the way to force a word on any model; where it holds in one mode only, classifiers get prose at times.

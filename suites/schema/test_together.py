@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from wireproof.calls import calls
-from wireproof.exchange import Exchange
-from wireproof.refusal import BUSY_OR_LOCKED
-from wireproof.rules import SHOULD, contract, observed, of, rule
+from wireproof.judge.rules import SHOULD, contract, observed, of, rule
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import BUSY_OR_LOCKED
+from wireproof.read.tool_calls import calls
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get
 
@@ -51,7 +52,7 @@ def test_tools_together(simple: Exchange, alone: Exchange, final: Exchange, call
     on=of("schema-tools-alone", "schema-tools-call"),
     source=contract("a schema is for the final text; calls stay possible"),
 )
-def test_tools_calls_kept(alone: Exchange, both: Exchange) -> None:
+def test_tools_calls_kept(alone: Chat, both: Chat) -> None:
     """Where a question leads to a tool call, it still does with a schema for the final answer.
 
     A grammar that leaves no way to a call makes the model invent the answer: vLLM gave a made-up value for every

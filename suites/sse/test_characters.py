@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.evidence import PLAIN_SCENARIOS, STREAM_SCENARIOS, STREAMS, TWINS, is_answer, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, Each, Twins, client, contract, of, rfc, rule, whatwg
+from wireproof.judge.rules import MUST, Each, Twins, client, contract, of, rfc, rule, whatwg
+from wireproof.judge.subjects import PLAIN_SCENARIOS, STREAM_SCENARIOS, STREAMS, TWINS
+from wireproof.read.chat import Chat, is_answer, is_stream
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire import strictjson
 from wireproof.wire.sse import AnomalyKind
@@ -85,7 +86,7 @@ PINNED = Each(
 
 
 @rule("sse.text.no-replacement", MUST, on=PINNED, book="SSE-008", source=contract("partial UTF-8 is held back"))
-def test_text_no_replacement(x: Exchange) -> None:
+def test_text_no_replacement(x: Chat) -> None:
     """A character that lies across tokens is held back until it is complete, never sent as U+FFFD.
 
     Users of Chinese, Czech or emoji read garbage that nothing can repair.
@@ -109,7 +110,7 @@ WHOLE = Twins(
 
 
 @rule("sse.text.characters-whole", MUST, on=WHOLE, source=contract("partial UTF-8 is held back"))
-def test_text_characters_whole(plain: Exchange, stream: Exchange) -> None:
+def test_text_characters_whole(plain: Chat, stream: Chat) -> None:
     """A character that is whole in the plain answer is not replaced by U+FFFD in the stream.
 
     The same question then has a readable answer or garbage, depending on `stream`.
@@ -145,7 +146,7 @@ JSON_TEXTS = Each(
     source=rfc(8259, "8.2"),
     evidence=("ascii_split_utf8",),
 )
-def test_text_no_lone_surrogate(x: Exchange) -> None:
+def test_text_no_lone_surrogate(x: Chat) -> None:
     r"""No JSON string holds half a character, such as "\ud83d" without its second half.
 
     Python clients keep it, and the later .encode("utf-8"), to a file or to a database, raises
@@ -164,7 +165,7 @@ def test_text_no_lone_surrogate(x: Exchange) -> None:
     book="SSE-024",
     source=rfc(9112, "7.1"),
 )
-def test_transport_split_invariant(at_once: Exchange, small: Exchange) -> None:
+def test_transport_split_invariant(at_once: Chat, small: Chat) -> None:
     """An answer is the same however the transport cuts it into pieces.
 
     Middleware that works on one packet at a time corrupts an event now and then, for no visible reason.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from wireproof.evidence import STREAM_SCENARIOS, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, contract, rfc, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, rfc, rule
+from wireproof.judge.subjects import STREAM_SCENARIOS
+from wireproof.read.chat import Chat, is_chat, is_stream
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import NotApplicable, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -46,7 +47,7 @@ def test_header_no_length_or_encoding(x: Exchange) -> None:
     require(coding in (None, "identity"), "no Content-Encoding", got=f"Content-Encoding: {coding}")
 
 
-def _error(x: Exchange) -> object:
+def _error(x: Chat) -> object:
     """The error that a stream request was answered with instead of a stream; None when there is none."""
     if not x.is_event_stream:
         return x.parsed.value if get(x.parsed.value, "error") else None
@@ -55,7 +56,7 @@ def _error(x: Exchange) -> object:
 
 
 def _was_refused(x: Exchange) -> bool:
-    if not (x.is_chat and x.asked_stream and x.response is not None and x.status is not None):
+    if not (is_chat(x) and x.asked_stream and x.response is not None and x.status is not None):
         return False
     return x.status >= 400 or (x.ok and _error(x) is not None)
 
@@ -76,7 +77,7 @@ _CLIENT_FAULTS = ("invalid", "badrequest", "bad_request", "notfound", "not_found
     source=client("openai-python", "_make_status_error"),
     evidence=("json_error_200_for_stream",),
 )
-def test_error_before_stream_is_4xx(x: Exchange) -> None:
+def test_error_before_stream_is_4xx(x: Chat) -> None:
     """A request that is refused before generation gets a 4xx or 5xx and no event stream, with `stream: true` too.
 
     Clients choose the exception by the status: inside a 200 it is a generic APIError, and as JSON with

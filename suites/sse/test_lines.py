@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from wireproof.evidence import STREAM_REQUESTS, STREAMS
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, client, contract, openapi, rule, whatwg
+from wireproof.judge.rules import MUST, SHOULD, client, contract, openapi, rule, whatwg
+from wireproof.judge.subjects import STREAM_REQUESTS, STREAMS
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import NotApplicable, require
 from wireproof.wire import strictjson
 from wireproof.wire.sse import Anomaly, AnomalyKind, Comment, Event
@@ -112,7 +113,7 @@ def test_event_terminated(x: Exchange) -> None:
     source=contract("each event is one JSON text"),
     evidence=("two_json_one_event",),
 )
-def test_event_one_json(x: Exchange) -> None:
+def test_event_one_json(x: Chat) -> None:
     """The data of an event is exactly one JSON object, or [DONE].
 
     Two objects in one event, or words that are no JSON, raise an untyped JSONDecodeError or SyntaxError
@@ -279,7 +280,7 @@ def test_event_data_only(x: Exchange) -> None:
     source=client("llama-index-llms-openai"),
     evidence=("heartbeat_data_ping", "heartbeat_data_empty_obj", "heartbeat_empty_choices", "heartbeat"),
 )
-def test_heartbeat_is_comment(x: Exchange) -> None:
+def test_heartbeat_is_comment(x: Chat) -> None:
     """A keep-alive is a comment or a chunk with `choices: []`, never another payload such as {} or a ping.
 
     LlamaIndex raises "object of type 'NoneType' has no len()", the node helper "chunk.choices is not

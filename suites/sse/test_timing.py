@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import pairwise
 
-from wireproof.evidence import STREAM_SCENARIOS, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import SHOULD, Each, client, contract, each_of, rule
-from wireproof.scenario import BESIDE
+from wireproof.judge.rules import SHOULD, Each, client, contract, each_of, rule
+from wireproof.judge.subjects import STREAM_SCENARIOS
+from wireproof.read.chat import Chat, is_stream
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import NotApplicable, inconclusive, require
 
 # The longest silence that the contract allows, and the second on top that a busy host may take (seconds).
@@ -117,13 +117,13 @@ def test_flush_incremental(x: Exchange) -> None:
     book="SSE-022",
     source=contract("headers before a long prefill"),
 )
-def test_header_sent_early(x: Exchange) -> None:
+def test_header_sent_early(x: Chat) -> None:
     """The headers of a stream are sent when the request is accepted, not with the first token.
 
     Heartbeats cannot protect a connection whose headers are not out: undici gives up after 300 s,
     gateways sooner.
     """
-    if BESIDE in x.transcript.tags:
+    if x.transcript.tags.beside:
         raise NotApplicable("it ran beside others of ours")
     times = _event_times(x)
     carrying = [p.chunk.position for p in x.assembled.parts if p.carries]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.evidence import is_answer
-from wireproof.exchange import Exchange
-from wireproof.refusal import must_accept, must_not_crash, must_refuse
-from wireproof.rules import MUST, SHOULD, Each, Twins, contract, each_of, of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, Twins, contract, each_of, of, openapi, rule
+from wireproof.read.chat import Chat, is_answer
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import must_accept, must_not_crash, must_refuse
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, parse
 
@@ -26,11 +26,11 @@ def _stops(x: Exchange) -> list[str]:
 _STOPPED = Each("every answer to a request with stop", lambda x: is_answer(x) and bool(_stops(x)), _PINNED_STOPS)
 
 
-def _texts(x: Exchange) -> list[str]:
+def _texts(x: Chat) -> list[str]:
     return [o.content for o in x.outcomes if isinstance(o.content, str)]
 
 
-def _pinned_cut(x: Exchange) -> tuple[str, str, str]:
+def _pinned_cut(x: Chat) -> tuple[str, str, str]:
     """Of a pinned answer: what stands before the stop string, the stop string, and what came from there on."""
     stop = next((s for s in _stops(x) if s in _PINNED), "")
     if not stop:
@@ -66,7 +66,7 @@ def test_forms_accepted(x: Exchange) -> None:
     book="PARAM-006",
     source=openapi(f"{_STOP}: the returned text will not contain the stop sequence"),
 )
-def test_text_excluded(x: Exchange) -> None:
+def test_text_excluded(x: Chat) -> None:
     """No answer contains a stop string that was asked for.
 
     Parsers rely on it: a ReAct agent reads its own "Observation:" as if the tool had spoken.
@@ -79,7 +79,7 @@ def test_text_excluded(x: Exchange) -> None:
 
 
 @rule("stop.match.any-position", MUST, on=each_of(*_PINNED_STOPS), source=openapi(_STOP))
-def test_match_any_position(x: Exchange) -> None:
+def test_match_any_position(x: Chat) -> None:
     """A stop string ends the answer wherever it begins, inside a word and across tokens, to the very character.
 
     Matching by whole tokens runs on to the limit, or drops the letters before the match.
@@ -99,7 +99,7 @@ def test_match_any_position(x: Exchange) -> None:
     book="PARAM-007",
     source=openapi(_STOP),
 )
-def test_stream_no_partial(x: Exchange) -> None:
+def test_stream_no_partial(x: Chat) -> None:
     """A stream never shows the beginning of a stop string that is recognised later.
 
     Users see "STO"; agents find half a marker in their prompt.
@@ -117,7 +117,7 @@ def test_stream_no_partial(x: Exchange) -> None:
     on=of("plain-pinned", "plain-stop-near-miss", "stream-stop-near-miss", "stop-held-at-end", "stop-held-stream"),
     source=contract("text that is held back is sent in the end"),
 )
-def test_nothing_lost(whole: Exchange, *with_stop: Exchange) -> None:
+def test_nothing_lost(whole: Chat, *with_stop: Chat) -> None:
     """A stop string of which only a beginning occurs removes no character.
 
     Text that is held back because a stop string might begin there is lost at the end: the last word disappears.
@@ -133,7 +133,7 @@ def test_nothing_lost(whole: Exchange, *with_stop: Exchange) -> None:
             require(found == wanted, "the whole text, as without stop", got=_texts(x) or "no text", owner=x)
 
 
-def _pinned_value(x: Exchange) -> Any:
+def _pinned_value(x: Chat) -> Any:
     return get(parse(next(iter(_texts(x)), "")).value, "text")
 
 
@@ -147,7 +147,7 @@ def _pinned_value(x: Exchange) -> Any:
     ),
     source=contract("one answer, two ways to send it"),
 )
-def test_parity_with_plain(plain: Exchange, stream: Exchange) -> None:
+def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
     """An answer that ends at a stop string has the same text, streamed or not.
 
     The two modes look for the stop string in different code; each has lost or leaked text alone.
@@ -167,7 +167,7 @@ def test_parity_with_plain(plain: Exchange, stream: Exchange) -> None:
     book="PARAM-008",
     source=openapi(f"{_STOP}: maxItems 4, strings"),
 )
-def test_values_refused(x: Exchange) -> None:
+def test_values_refused(x: Chat) -> None:
     """A stop that is no string or array of strings is refused with a 4xx; more than four are refused or obeyed.
 
     Ignored in silence, the answer runs on, and nothing says why.

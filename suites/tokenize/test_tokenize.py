@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wireproof.conversations_tokenize import TEXT, token_ids
-from wireproof.evidence import is_answer
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import BUSY_OR_LOCKED, must_be_judged
-from wireproof.rules import MAY, SHOULD, Across, Each, contract, engine, of, rule
+from wireproof.judge.rules import MAY, SHOULD, Across, Each, contract, engine, of, rule
+from wireproof.read.chat import Chat, is_answer, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import BUSY_OR_LOCKED, must_be_judged
+from wireproof.scenarios.conversations.tokenize import TEXT, token_ids
 from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -114,7 +114,7 @@ def test_count_equals_usage(found: Sequence[Exchange]) -> None:
 
     Else a prompt that was measured before is billed, or refused, by another number.
     """
-    measures = [x for x in found if not x.is_chat]
+    measures = [x for x in found if not is_chat(x)]
     if not measures:
         raise NotApplicable("no tokens of messages were asked for")
     compared = 0
@@ -124,7 +124,7 @@ def test_count_equals_usage(found: Sequence[Exchange]) -> None:
         if not is_int(count) or not usual:
             continue
         for x in found:
-            if x.is_chat and _asked_as(x) == wanted and set(x.asked) <= _INERT and is_int(_prompt(x)):
+            if is_chat(x) and _asked_as(x) == wanted and set(x.asked) <= _INERT and is_int(_prompt(x)):
                 compared += 1
                 require(_prompt(x) == count, f"prompt_tokens {count}, as tokenize counts", got=_prompt(x), owner=x)
     if not compared:
@@ -137,7 +137,7 @@ def _value_or_none(x: Exchange) -> Any:
     return x.parsed.value if x.ok else None
 
 
-def _prompt(x: Exchange) -> Any:
+def _prompt(x: Chat) -> Any:
     return get(x.usage, "prompt_tokens")
 
 

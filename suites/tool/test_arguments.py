@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.asking import Choice, Tool, tool_choice, tools
-from wireproof.called import argument_objects, mistyped, needs_nothing, takes_nothing, whole_calls
-from wireproof.calls import Call
-from wireproof.evidence import is_answer, is_plain
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, contract, each_of, engine, observed, of, openapi, rfc, rule
-from wireproof.schema_check import Violated, violated
+from wireproof.json_schema.violations import Violated, violated
+from wireproof.judge.rules import MUST, SHOULD, Each, contract, each_of, engine, observed, of, openapi, rfc, rule
+from wireproof.read.chat import Chat, is_answer, is_plain
+from wireproof.read.exchange import Exchange
+from wireproof.read.request import Tool, ToolChoiceKind, tool_choice, tools
+from wireproof.read.tool_calls import Call, argument_objects, mistyped, needs_nothing, takes_nothing, whole_calls
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -27,7 +26,7 @@ def _forced(x: Exchange) -> bool:
 
 
 def _free(x: Exchange) -> bool:
-    return _has_calls(x) and tool_choice(x).kind is Choice.AUTO
+    return _has_calls(x) and tool_choice(x).kind is ToolChoiceKind.AUTO
 
 
 _FORCED = Each(
@@ -119,7 +118,7 @@ def _fits(schema: dict[str, Any], value: Any) -> bool:
     source=openapi("ChatCompletionMessageToolCall.function.arguments: string"),
     evidence=("ns_tool_args_object", "ns_tool_args_null"),
 )
-def test_string(x: Exchange) -> None:
+def test_string(x: Chat) -> None:
     """function.arguments is a string of JSON, neither an object nor null.
 
     Agent loops call json.loads on it: a TypeError. LangChain, openai-agents, pydantic-ai and the AI SDK reject
@@ -143,7 +142,7 @@ def test_string(x: Exchange) -> None:
     source=contract("engines constrain forced calls; agents call json.loads"),
     evidence=("ns_tool_args_malformed",),
 )
-def test_object_when_forced(x: Exchange) -> None:
+def test_object_when_forced(x: Chat) -> None:
     """The arguments of a forced call that was not cut are a JSON object.
 
     LangChain files anything else under invalid_tool_calls, most loops die in json.loads or at **arguments.
@@ -160,7 +159,7 @@ def test_object_when_forced(x: Exchange) -> None:
     book="TOOL-010",
     source=openapi("function.arguments: the model does not always generate valid JSON"),
 )
-def test_valid_in_auto(x: Exchange) -> None:
+def test_valid_in_auto(x: Chat) -> None:
     """The arguments of a call that the model chose to make are a JSON object that fits the declared parameters.
 
     Each miss costs a round of retries, or is filed under invalid_tool_calls and forgotten.
@@ -184,7 +183,7 @@ def test_valid_in_auto(x: Exchange) -> None:
     source=openapi("FunctionParameters: omitting parameters defines a function with an empty parameter list"),
     evidence=("ns_tool_args_empty", "tool_no_args_at_all"),
 )
-def test_empty_object(x: Exchange) -> None:
+def test_empty_object(x: Chat) -> None:
     """A function without parameters is called with an empty JSON object.
 
     "null" makes json.loads give None, and the call func(**None) a TypeError.
@@ -213,7 +212,7 @@ def test_empty_object(x: Exchange) -> None:
     source=observed('{} for a call without arguments; "" was seen now and then'),
     evidence=("ns_tool_args_empty",),
 )
-def test_not_blank(x: Exchange) -> None:
+def test_not_blank(x: Chat) -> None:
     """The arguments of a call that passes none are "{}", not an empty string.
 
     json.loads("") raises in user code; LangChain alone takes it for {}.
@@ -230,7 +229,7 @@ def test_not_blank(x: Exchange) -> None:
     book="TOOL-012",
     source=openapi("FunctionObject.strict: the model will follow the exact schema"),
 )
-def test_strict_valid(x: Exchange) -> None:
+def test_strict_valid(x: Chat) -> None:
     """The arguments of a forced call of a strict function are valid against its schema.
 
     strict: true is the reason for which clients leave out their own validation.
@@ -246,7 +245,7 @@ def test_strict_valid(x: Exchange) -> None:
     on=_AUTO_STRICT,
     source=openapi("FunctionObject.strict: the model will follow the exact schema"),
 )
-def test_auto_strict(x: Exchange) -> None:
+def test_auto_strict(x: Chat) -> None:
     """A strict function is called with valid arguments also when the model chose to call it.
 
     Engines that constrain forced calls only let through what the prompt begs for.
@@ -263,7 +262,7 @@ def test_auto_strict(x: Exchange) -> None:
     book="TOOL-028",
     source=contract("pydantic schemas use $ref, anyOf, enums and nesting"),
 )
-def test_schema_respected(x: Exchange) -> None:
+def test_schema_respected(x: Chat) -> None:
     """The arguments of a forced call fit the function's schema even where strict was not asked for.
 
     $ref, anyOf with null, enums and nested objects are in every schema that pydantic makes.
@@ -280,7 +279,7 @@ def test_schema_respected(x: Exchange) -> None:
     on=_LOOSE,
     source=engine("vllm", "typed coercion of tool parsers", "https://github.com/vllm-project/vllm/issues/37831"),
 )
-def test_typed(x: Exchange) -> None:
+def test_typed(x: Chat) -> None:
     """Forced arguments keep the declared types: 5 is not sent as "5", nor "42" as 42.
 
     Parsers of XML-like templates guess types from text, and lose those behind anyOf and null.
@@ -297,7 +296,7 @@ def test_typed(x: Exchange) -> None:
     on=of("tool-schema", "tool-schema-strict"),
     source=engine("vllm", "strict in the prompt", "https://github.com/vllm-project/vllm/issues/52741"),
 )
-def test_strict_costs_nothing(loose: Exchange, strict: Exchange) -> None:
+def test_strict_costs_nothing(loose: Chat, strict: Chat) -> None:
     """strict: true does not change the prompt: prompt_tokens are the same with and without it.
 
     Rendered into the prompt it costs tokens on every request, and the model calls otherwise than it was trained to.
@@ -308,7 +307,7 @@ def test_strict_costs_nothing(loose: Exchange, strict: Exchange) -> None:
     require(counts[0] == counts[1], f"{counts[0]} prompt tokens, as without strict", got=counts[1], owner=strict)
 
 
-def _check_exact(x: Exchange) -> None:
+def _check_exact(x: Chat) -> None:
     """The one string that the schema allows came back, character by character."""
     for call, tool, value in argument_objects(x):
         wanted = get(tool.parameters, "properties", "text", "enum", 0)
@@ -327,7 +326,7 @@ def _check_exact(x: Exchange) -> None:
     book="TOOL-029",
     source=rfc(8259, "7"),
 )
-def test_unicode_exact(x: Exchange) -> None:
+def test_unicode_exact(x: Chat) -> None:
     """CJK, emoji, quotes, backslashes and line breaks in arguments are the same characters after one decoding.
 
     Escaped twice, or cut inside a character, they end up in the names and addresses that the tool stores.
@@ -341,7 +340,7 @@ def test_unicode_exact(x: Exchange) -> None:
     on=each_of("tool-markers", "tool-markers-stream"),
     source=contract("an argument is data, whatever it looks like"),
 )
-def test_markers_survive(x: Exchange) -> None:
+def test_markers_survive(x: Chat) -> None:
     """An argument that contains a marker such as </tool_call> or [TOOL_CALLS] comes back whole.
 
     Parsers that search the text for markers cut the call there: an agent cannot edit its own prompt files.
@@ -350,7 +349,7 @@ def test_markers_survive(x: Exchange) -> None:
 
 
 @rule("tool.argument.long", MUST, on=each_of("tool-long"), source=contract("a long argument is an argument"))
-def test_long(x: Exchange) -> None:
+def test_long(x: Chat) -> None:
     """An argument of a thousand characters comes back whole.
 
     Tools that write files are called with nothing shorter.

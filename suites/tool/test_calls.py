@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wireproof.asking import Choice, tool_choice, tools
-from wireproof.calls import Call, calls, made_calls
-from wireproof.evidence import is_answer, is_plain
-from wireproof.exchange import Exchange
-from wireproof.markers import call_json, every, found, is_meant
-from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, observed, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Across, Each, client, contract, observed, openapi, rule
+from wireproof.read.call_markers import call_json, every, found, is_meant
+from wireproof.read.chat import Chat, is_answer, is_plain
+from wireproof.read.exchange import Exchange
+from wireproof.read.request import ToolChoiceKind, tool_choice, tools
+from wireproof.read.tool_calls import Call, calls, made_calls
 from wireproof.verdict import Inconclusive, NotApplicable, Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get
 
@@ -35,7 +35,7 @@ _ACROSS = Across(
 )
 
 
-def _entries(x: Exchange) -> list[Any]:
+def _entries(x: Chat) -> list[Any]:
     """Every entry of every message's `tool_calls`, whatever it is; a value that is no list is one itself."""
     values = [get(choice, "message", "tool_calls") for choice in x.plain_choices]
     out = [e for v in values if v is not None for e in (v if isinstance(v, list) else [v])]
@@ -56,7 +56,7 @@ def _text(value: Any) -> bool:
     source=openapi("ChatCompletionMessageToolCall.required"),
     evidence=("ns_tool_no_id", "ns_tool_no_type", "ns_tool_good"),
 )
-def test_shape(x: Exchange) -> None:
+def test_shape(x: Chat) -> None:
     """Each entry of tool_calls has an id (not empty), type "function" and a function with a name.
 
     Without an id the result cannot be sent back (LangChain's create_agent and openai-agents raise, Crush CLI
@@ -84,7 +84,7 @@ def _ids(found: Sequence[Call]) -> list[str]:
     source=openapi("tool_calls[].id: the id of the tool call"),
     evidence=("par_same_id",),
 )
-def test_unique_in_answer(x: Exchange) -> None:
+def test_unique_in_answer(x: Chat) -> None:
     """The tool calls of one message have different ids.
 
     Results are matched by id: both calls get the result of one of them.
@@ -108,7 +108,7 @@ def test_unique_in_answer(x: Exchange) -> None:
     book="TOOL-016",
     source=observed("ids are random; some clients need them unique over a conversation"),
 )
-def test_unique_across_answers(answers: Sequence[Exchange]) -> None:
+def test_unique_across_answers(answers: Sequence[Chat]) -> None:
     """No tool call has the id of a call in another answer.
 
     Hermes agent dropped 196 of 374 results because ids began again each turn; Qwen Code blocked every later call.
@@ -136,7 +136,7 @@ def test_unique_across_answers(answers: Sequence[Exchange]) -> None:
     book="TOOL-014",
     source=client("all", "calls that stay text are seen by none"),
 )
-def test_no_markup(x: Exchange) -> None:
+def test_no_markup(x: Chat) -> None:
     """The content holds no raw markup of a tool call, nor a call as bare JSON.
 
     With a wrong or missing tool parser every client sees text and finish_reason "stop": the agent ends with
@@ -152,7 +152,7 @@ def test_no_markup(x: Exchange) -> None:
     on=_PLAIN,
     source=contract("a call cut by the limit on tokens is kept as a call, or dropped"),
 )
-def test_no_markup_when_cut(x: Exchange) -> None:
+def test_no_markup_when_cut(x: Chat) -> None:
     """A tool call that max_tokens cut does not stand as raw markup in the content.
 
     A chat shows its user "<tool_call>" and half a JSON text; the streamed answer mostly has neither.
@@ -165,7 +165,7 @@ def test_no_markup_when_cut(x: Exchange) -> None:
 
 def _no_markup(x: Exchange, choices: Sequence[dict[str, Any]]) -> None:
     choice = tool_choice(x)
-    if choice.kind in (Choice.NONE, Choice.UNKNOWN):
+    if choice.kind in (ToolChoiceKind.NONE, ToolChoiceKind.UNKNOWN):
         raise NotApplicable("text that looks like a call is allowed here, or nothing tells what was asked")
     declared = tools(x)
     for c in choices:

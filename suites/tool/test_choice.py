@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from wireproof.asking import Choice, tool_choice, tools
-from wireproof.called import maybe_cut
-from wireproof.calls import Call, calls, made_calls
-from wireproof.evidence import is_answer
-from wireproof.exchange import Exchange, Outcome
-from wireproof.rules import MUST, Each, contract, each_of, of, openapi, rule
+from wireproof.judge.rules import MUST, Each, contract, each_of, of, openapi, rule
+from wireproof.read.chat import Chat, ChoiceResult, is_answer
+from wireproof.read.exchange import Exchange
+from wireproof.read.request import ToolChoiceKind, tool_choice, tools
+from wireproof.read.tool_calls import Call, calls, made_calls, maybe_cut
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -16,23 +15,23 @@ _ENDS = ("stop", "tool_calls", "function_call")
 _SURELY_TEXT = 10
 
 
-def _asked(x: Exchange, kind: Choice) -> bool:
+def _asked(x: Exchange, kind: ToolChoiceKind) -> bool:
     return is_answer(x) and x.knows_request and bool(tools(x)) and tool_choice(x).kind is kind
 
 
 _NONE = Each(
     "every answer to tool_choice none",
-    lambda x: _asked(x, Choice.NONE),
+    lambda x: _asked(x, ToolChoiceKind.NONE),
     ("tool-none", "tool-none-stream", "tool-none-markup"),
 )
 _REQUIRED = Each(
     "every answer to tool_choice required",
-    lambda x: _asked(x, Choice.REQUIRED) and not tool_choice(x).limited,
+    lambda x: _asked(x, ToolChoiceKind.REQUIRED) and not tool_choice(x).limited,
     ("tool-required-against", "tool-required-against-stream", "tools-required", "tools-required-stream"),
 )
 _NAMED = Each(
     "every answer to a named tool choice",
-    lambda x: _asked(x, Choice.NAMED) and tool_choice(x).names <= set(tools(x)),
+    lambda x: _asked(x, ToolChoiceKind.NAMED) and tool_choice(x).names <= set(tools(x)),
     ("tool-named-other", "tool-named-other-stream", "tools-named", "tools-named-stream"),
 )
 _DECLARED = Each(
@@ -42,7 +41,7 @@ _DECLARED = Each(
 )
 
 
-def _ended(x: Exchange) -> list[Outcome]:
+def _ended(x: Chat) -> list[ChoiceResult]:
     """The choices that came to an end of their own; inconclusive when there is none, or when part of it is lost."""
     if x.is_event_stream:
         if len(x.outcomes) > x.asked_n or not all(c.parsed.ok for c in x.payloads):
@@ -55,7 +54,7 @@ def _ended(x: Exchange) -> list[Outcome]:
     return found
 
 
-def _has_text(x: Exchange) -> bool:
+def _has_text(x: Chat) -> bool:
     """Whether there is content or a refusal, of whatever type."""
     said = (
         [p.delta for p in x.assembled.parts]
@@ -65,7 +64,7 @@ def _has_text(x: Exchange) -> bool:
     return any(get(m, name) for m in said for name in ("content", "refusal"))
 
 
-def _thought(x: Exchange) -> bool:
+def _thought(x: Chat) -> bool:
     """Whether the answer has reasoning, which may be all that the tokens were spent on."""
     if x.is_event_stream:
         return any(c.reasoning for c in x.assembled.choices)
@@ -83,7 +82,7 @@ def _named(found: list[Call]) -> list[Call]:
     book="TOOL-003",
     source=openapi("tool_choice: none means the model will not call any tool"),
 )
-def test_none(x: Exchange) -> None:
+def test_none(x: Chat) -> None:
     """With tool_choice none the answer has no tool call.
 
     The caller ended the loop on purpose and reads content only: the call is never run, and the text is null.
@@ -98,7 +97,7 @@ def test_none(x: Exchange) -> None:
     on=each_of("tool-none-markup", "tool-none-markup-stream"),
     source=contract("text that looks like a call is text when calls are forbidden"),
 )
-def test_none_keeps_text(x: Exchange) -> None:
+def test_none_keeps_text(x: Chat) -> None:
     """With tool_choice none, text that looks like a call stays in the content.
 
     A tool parser that runs all the same swallows the answer: the user paid for tokens and sees nothing.
@@ -120,7 +119,7 @@ def test_none_keeps_text(x: Exchange) -> None:
     book="TOOL-004",
     source=openapi("tool_choice: required means the model must call one or more tools"),
 )
-def test_required(x: Exchange) -> None:
+def test_required(x: Chat) -> None:
     """With tool_choice required every answer that was not cut has a tool call, whatever the prompt says.
 
     Extraction pipelines (LangChain's tool_choice "any") read tool_calls[0]: they die with an IndexError.
@@ -136,7 +135,7 @@ def test_required(x: Exchange) -> None:
     book="TOOL-005",
     source=openapi("ChatCompletionNamedToolChoice: forces the model to call that tool"),
 )
-def test_named(x: Exchange) -> None:
+def test_named(x: Chat) -> None:
     """With a named tool the answer has a call, and every call is of that function.
 
     with_structured_output(method="function_calling") parses the arguments of another function, or finds none.
@@ -156,7 +155,7 @@ def test_named(x: Exchange) -> None:
     book="TOOL-006",
     source=openapi("tool_choice: auto is the default if tools are present"),
 )
-def test_default(absent: Exchange, auto: Exchange, absent_idle: Exchange, auto_idle: Exchange) -> None:
+def test_default(absent: Chat, auto: Chat, absent_idle: Chat, auto_idle: Chat) -> None:
     """Tools without tool_choice are offered as with auto: the model may call one, and may answer in text.
 
     Most clients leave tool_choice out: with none as the default no agent ever acts, with required none ever answers.
@@ -177,12 +176,12 @@ def test_default(absent: Exchange, auto: Exchange, absent_idle: Exchange, auto_i
     book="TOOL-011",
     source=contract("the dispatcher knows the declared names only"),
 )
-def test_declared(x: Exchange) -> None:
+def test_declared(x: Chat) -> None:
     """The name of every call is that of a declared function, to the letter.
 
     Dispatchers look it up: "functions.get_weather" or "get_weather<|channel|>" ends in a KeyError.
     """
-    declared, free = tools(x), tool_choice(x).kind in (Choice.AUTO, Choice.UNKNOWN)
+    declared, free = tools(x), tool_choice(x).kind in (ToolChoiceKind.AUTO, ToolChoiceKind.UNKNOWN)
     invented = ""
     for call in _named(made_calls(x)):
         known = call.name in declared

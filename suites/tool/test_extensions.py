@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof import asking
-from wireproof.calls import calls, legacy_call
-from wireproof.exchange import Exchange
-from wireproof.refusal import must_not_crash
-from wireproof.rules import MAY, Each, each_of, openapi, rule
+from wireproof.judge.rules import MAY, Each, each_of, openapi, rule
+from wireproof.read import request
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import must_not_crash
+from wireproof.read.tool_calls import calls, legacy_call
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get
 
@@ -26,20 +27,20 @@ def _named(x: Exchange) -> Any:
     MAY,
     on=Each(
         "every answer to allowed_tools",
-        lambda x: x.is_chat and asking.tool_choice(x).limited,
+        lambda x: is_chat(x) and request.tool_choice(x).limited,
         (*_ALLOWED, *(f"{name}-stream" for name in _ALLOWED)),
     ),
     book="TOOL-030",
     source=openapi("ChatCompletionAllowedToolsChoice"),
 )
-def test_allowed_tools(x: Exchange) -> None:
+def test_allowed_tools(x: Chat) -> None:
     """tool_choice allowed_tools limits the calls to the tools that it lists, or is refused.
 
     Ignored in silence it widens what the model may do: the caller took the other tools away for a reason.
     """
     if not x.ok:
         raise x.refused()
-    names = sorted(asking.tool_choice(x).names)
+    names = sorted(request.tool_choice(x).names)
     for call in calls(x):
         if not call.name:
             continue  # what a call must have is judged elsewhere
@@ -53,7 +54,7 @@ def test_allowed_tools(x: Exchange) -> None:
     book="TOOL-031",
     source=openapi("CustomToolChatCompletions, ChatCompletionMessageCustomToolCall"),
 )
-def test_custom_tools(x: Exchange) -> None:
+def test_custom_tools(x: Chat) -> None:
     """A custom tool that is named in tool_choice is called with its input as a string, or refused.
 
     Ignored in silence, the caller waits for a call and gets a text; as a function call, its input is missing.
@@ -72,13 +73,13 @@ def test_custom_tools(x: Exchange) -> None:
     MAY,
     on=Each(
         "every answer to a named function_call",
-        lambda x: x.is_chat and asking.is_legacy(x) and isinstance(_named(x), str),
+        lambda x: is_chat(x) and request.is_legacy(x) and isinstance(_named(x), str),
         ("choice-legacy-named", "choice-legacy-named-stream"),
     ),
     book="TOOL-032",
     source=openapi("CreateChatCompletionRequest.functions, function_call (deprecated)"),
 )
-def test_legacy_functions(x: Exchange) -> None:
+def test_legacy_functions(x: Chat) -> None:
     """The deprecated functions are answered with function_call when one is named, or refused.
 
     Old clients still send them; stripped in silence, they turn a forced call into chat.

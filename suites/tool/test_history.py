@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.calls import calls
-from wireproof.conversations_tools import CODE_WORD
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import must_accept, must_not_crash
-from wireproof.rules import MUST, SHOULD, contract, each_of, observed, of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, contract, each_of, observed, of, openapi, rule
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import must_accept, must_not_crash
+from wireproof.read.tool_calls import calls
+from wireproof.scenarios.conversations.tools import CODE_WORD
 from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -20,7 +21,7 @@ _USUAL = "tools-auto-none-needed"
 _JOINT = 2
 
 
-def _prompt(x: Exchange) -> int:
+def _prompt(x: Chat) -> int:
     """prompt_tokens; inconclusive when the answer does not have it."""
     found = get(x.usage, "prompt_tokens")
     if not is_int(found):
@@ -28,7 +29,7 @@ def _prompt(x: Exchange) -> int:
     return int(found)
 
 
-def _same(x: Exchange, usual: Exchange, what: str, within: int = 0) -> None:
+def _same(x: Chat, usual: Chat, what: str, within: int = 0) -> None:
     """The form is accepted, and the model reads the same."""
     must_accept(x, what, usual)
     wanted, found = _prompt(usual), _prompt(x)
@@ -47,7 +48,7 @@ def test_null_content(usual: Exchange, histories: Take) -> None:
 
     LangChain and openai-python send exactly this in the second turn of every agent: a refusal ends the agent.
     """
-    must_accept(histories["null"], "content null with tool_calls", usual)
+    must_accept(histories.chat("null"), "content null with tool_calls", usual)
 
 
 @rule(
@@ -62,9 +63,9 @@ def test_content_forms(histories: Take) -> None:
     Clients differ in what they send. Where "" makes another prompt, the model sees an example of a call with an empty
     text, and falls back to writing calls as text; where it is refused, the agent stops.
     """
-    usual = histories["null"]
-    _same(histories["absent"], usual, "no content beside tool_calls")
-    _same(histories["empty"], usual, 'content "" beside tool_calls')
+    usual = histories.chat("null")
+    _same(histories.chat("absent"), usual, "no content beside tool_calls")
+    _same(histories.chat("empty"), usual, 'content "" beside tool_calls')
 
 
 @rule(
@@ -79,7 +80,7 @@ def test_tool_message_counts(histories: Take) -> None:
 
     A result that does not reach the prompt is invisible: the model calls the tool again, or invents an answer.
     """
-    usual, more = histories["null"], histories["more"]
+    usual, more = histories.chat("null"), histories.chat("more")
     must_accept(more, "a longer tool result", usual)
     require(_prompt(more) > _prompt(usual), f"more than {_prompt(usual)} prompt_tokens", got=_prompt(more), owner=more)
 
@@ -96,7 +97,7 @@ def test_parts_equal(histories: Take) -> None:
     MCP clients send parts. Refused, the agent stops; cut to the first part, or dropped, the model reads half a result,
     or an empty one, and nothing says so.
     """
-    _same(histories["parts"], histories["null"], "a result in text parts", _JOINT)
+    _same(histories.chat("parts"), histories.chat("null"), "a result in text parts", _JOINT)
 
 
 @rule(
@@ -110,7 +111,7 @@ def test_nulls_as_absent(histories: Take) -> None:
 
     Clients that write their message objects out send name: null, refusal: null and tool_calls: null with each.
     """
-    _same(histories["nulls"], histories["null"], "nulls for optional members")
+    _same(histories.chat("nulls"), histories.chat("null"), "nulls for optional members")
 
 
 @rule(
@@ -125,10 +126,10 @@ def test_empty_calls_keep_text(histories: Take) -> None:
     Servers that answer with an empty list get it back from every client. A template that takes it for calls drops the
     text of the message.
     """
-    x = histories["no-calls"]
+    x = histories.chat("no-calls")
     if not x.ok:  # OpenAI refuses it; a 5xx is judged by tool.choice.no-5xx
         raise x.refused()
-    _same(x, histories["null"], "tool_calls [] in the history")
+    _same(x, histories.chat("null"), "tool_calls [] in the history")
 
 
 @rule(
@@ -143,7 +144,7 @@ def test_own_message(loop: Take) -> None:
     Every agent does this. Ids that the server's own template refuses (Mistral wants nine letters), or members that it
     writes and cannot read, end the second turn with an error.
     """
-    first, *later = loop.steps("turn-")
+    first, *later = loop.chats("turn-")
     if not first.ok:
         raise first.refused()
     if not later:
@@ -167,16 +168,16 @@ def test_result_used(talk: Take) -> None:
     A result that is lost on the way shows as an answer that knows nothing of it. (Judged only with a model that
     repeats the same words from a user message.)
     """
-    if CODE_WORD not in _text(talk["told"]):
+    if CODE_WORD not in _text(talk.chat("told")):
         raise inconclusive("the model does not repeat what it is told")
-    x = talk["result"]
+    x = talk.chat("result")
     text = _text(x)
     if calls(x) or any(o.finish_reason == "length" for o in x.outcomes):
         raise inconclusive("the model called a tool again, or was cut")
     require(CODE_WORD in text, f"{CODE_WORD!r} in the answer", got=text or "no text", owner=x)
 
 
-def _text(x: Exchange) -> str:
+def _text(x: Chat) -> str:
     found: list[Any] = [o.content for o in x.outcomes]
     return " ".join(c for c in found if isinstance(c, str))
 

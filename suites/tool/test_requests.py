@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.calls import Call, calls
-from wireproof.exchange import Exchange
-from wireproof.judge import Take
-from wireproof.refusal import must_accept, must_not_crash
-from wireproof.rules import MUST, SHOULD, Each, contract, observed, of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, contract, observed, of, openapi, rule
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Take
+from wireproof.read.refusal import must_accept, must_not_crash
+from wireproof.read.tool_calls import Call, calls
 from wireproof.verdict import Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get
 
@@ -23,7 +24,7 @@ def _messages(x: Exchange) -> list[Any]:
 
 def _has_tools(x: Exchange) -> bool:
     """Whether tools, or their calls and results, occur in a request that was not sent to be refused."""
-    if not x.is_chat or not x.valid:
+    if not is_chat(x) or not x.valid:
         return False
     if any(x.asked.get(name) for name in ("tools", "tool_choice", "functions")):
         return True
@@ -131,7 +132,7 @@ _UNCUT = ("tool_calls", "stop", "function_call")
     book="TOOL-017",
     source=openapi("FunctionObject.name: a-z, A-Z, 0-9, _ and -, at most 64"),
 )
-def test_name_legal(usual: Exchange, usual_auto: Exchange, *odd: Exchange) -> None:
+def test_name_legal(usual: Chat, usual_auto: Chat, *odd: Chat) -> None:
     """A name of 1 to 64 letters, digits, underscores and dashes is accepted and comes back as it was.
 
     MCP servers and generated tools use the whole alphabet. An agent looks the name up in its table: a changed one is
@@ -146,7 +147,7 @@ def test_name_legal(usual: Exchange, usual_auto: Exchange, *odd: Exchange) -> No
         raise inconclusive("the model made no whole call")
 
 
-def _name_came_back(x: Exchange) -> bool:
+def _name_came_back(x: Chat) -> bool:
     """Whether a call shows a name; fails when it shows one that is not there, or when a named call that ended has none.
 
     (A call of another tool than the named one is a matter of tool.named.only-it.)
@@ -181,7 +182,7 @@ def test_many_tools(usual: Exchange, large: Take) -> None:
     A few MCP servers together have so many. OpenAI documents 128 as the limit.
     """
     for step in ("tools-30", "tools-128"):
-        must_accept(large[step], step.removeprefix("tools-") + " tools", usual)
+        must_accept(large.chat(step), step.removeprefix("tools-") + " tools", usual)
 
 
 @rule(
@@ -195,7 +196,7 @@ def test_long_result(histories: Take, large: Take) -> None:
 
     Search results and files are that long; a limit on one message, or a silent cut, makes the agent work on half.
     """
-    short, long = histories["null"], large["result-6000"]
+    short, long = histories.chat("null"), large.chat("result-6000")
     must_accept(long, "a long tool result", short)
     counted = [get(x.usage, "prompt_tokens") for x in (short, long)]
     if not all(isinstance(c, int) for c in counted):

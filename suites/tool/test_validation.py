@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from wireproof.asking import tools
-from wireproof.exchange import Exchange
-from wireproof.refusal import must_not_crash, must_refuse
-from wireproof.rules import SHOULD, Each, observed, openapi, rule
+from wireproof.judge.rules import SHOULD, Each, observed, openapi, rule
+from wireproof.read.chat import Chat, is_chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import must_not_crash, must_refuse
+from wireproof.read.request import tools
 from wireproof.wire.strictjson import get
 
 _VLLM_CHECK = "https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/entrypoints/openai/protocol.py"
@@ -18,7 +19,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 def _requests(what: str, test: Callable[[Exchange], object], *needs: str) -> Each:
     """Every chat request, with its answer, of which the test is true."""
-    return Each(what, lambda x: x.is_chat and x.knows_request and x.response is not None and bool(test(x)), needs)
+    return Each(what, lambda x: is_chat(x) and x.knows_request and x.response is not None and bool(test(x)), needs)
 
 
 def _list(x: Exchange) -> list[Any]:
@@ -85,7 +86,7 @@ def _unknown_choice(x: Exchange) -> bool:
     ),
     source=openapi("ChatCompletionTool.required, FunctionObject.required"),
 )
-def test_definition_bad(x: Exchange) -> None:
+def test_definition_bad(x: Chat) -> None:
     """A definition that cannot be used is refused with a 4xx.
 
     Accepted, the tool is simply never called, and its author looks for the fault in the prompt. (Two tools of one
@@ -105,7 +106,7 @@ def test_definition_bad(x: Exchange) -> None:
     book="TOOL-018",
     source=observed("string does not match pattern ^[a-zA-Z0-9_-]+$"),
 )
-def test_name_illegal(x: Exchange) -> None:
+def test_name_illegal(x: Chat) -> None:
     """A name with other characters than letters, digits, _ and -, or of more than 64, is refused with a 4xx.
 
     OpenAI refuses it. Elsewhere the tool works until the day somebody switches, or comes back under another name.
@@ -120,7 +121,7 @@ def test_name_illegal(x: Exchange) -> None:
     book="TOOL-024",
     source=observed("OpenAI, vLLM: 400", _VLLM_CHECK),
 )
-def test_choice_undeclared(x: Exchange) -> None:
+def test_choice_undeclared(x: Chat) -> None:
     """tool_choice that names a function which is not declared is refused with a 4xx.
 
     It cannot be met: the answer is a text, or the call of an invented function, which is a KeyError in the agent.
@@ -139,7 +140,7 @@ def test_choice_undeclared(x: Exchange) -> None:
     book="TOOL-025",
     source=observed("OpenAI, vLLM: tool_choice is only allowed when tools are given", _VLLM_CHECK),
 )
-def test_choice_without_tools(x: Exchange) -> None:
+def test_choice_without_tools(x: Chat) -> None:
     """tool_choice "required", or a name, without tools or with an empty list is refused with a 4xx.
 
     It cannot be met: code that indexes tool_calls[0] fails far from the cause.
@@ -153,7 +154,7 @@ def test_choice_without_tools(x: Exchange) -> None:
     on=_requests("every request with such a tool_choice", _unknown_choice, "choice-unknown-word", "choice-number"),
     source=openapi("ChatCompletionToolChoiceOption: none, auto, required, or an object"),
 )
-def test_choice_bad(x: Exchange) -> None:
+def test_choice_bad(x: Chat) -> None:
     """A tool_choice of an unknown word or a wrong type is refused with a 4xx.
 
     Taken for auto in silence, a misspelt "required" or "none" lets the model do what it was not to do.

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.asking import tool_choice, tools
-from wireproof.called import maybe_cut, needs_nothing
-from wireproof.calls import Call, Fragment, calls, fragments, joinable, made_calls, streamed_calls, torn
-from wireproof.evidence import is_answer, is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, Twins, client, contract, each_of, engine, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, Twins, client, contract, each_of, engine, rule
+from wireproof.read.chat import Chat, is_answer, is_stream
+from wireproof.read.exchange import Exchange
+from wireproof.read.request import tool_choice, tools
+from wireproof.read.tool_calls import (
+    Call,
+    Fragment,
+    calls,
+    fragments,
+    joinable,
+    made_calls,
+    maybe_cut,
+    needs_nothing,
+    streamed_calls,
+    torn,
+)
 from wireproof.verdict import inconclusive, require
 from wireproof.wire import strictjson
 from wireproof.wire.strictjson import get, is_int
@@ -61,12 +71,12 @@ def _held(x: Exchange, name: str) -> bool:
     return tool_choice(x).forced or (tool is not None and tool.strict)
 
 
-def _ended(x: Exchange, call: list[Fragment]) -> bool:
+def _ended(x: Chat, call: list[Fragment]) -> bool:
     choice = next((c for c in x.assembled.choices if c.index == call[0].part.index), None)
     return choice is not None and choice.finish_reason in ("tool_calls", "stop", "function_call")
 
 
-def _misjoined(x: Exchange, call: list[Fragment]) -> str | None:
+def _misjoined(x: Chat, call: list[Fragment]) -> str | None:
     """What is wrong with the arguments that the fragments of a whole call add up to; None when nothing is."""
     pieces = _said(call, "arguments")
     text = "".join(pieces)
@@ -93,7 +103,7 @@ def _misjoined(x: Exchange, call: list[Fragment]) -> str | None:
     source=contract("arguments fragments are joined by index"),
     evidence=("tool_cumulative_args",),
 )
-def test_one_json(x: Exchange) -> None:
+def test_one_json(x: Chat) -> None:
     """The arguments of a call, joined in order, are one JSON text: nothing is sent again, nothing is missing.
 
     Every client joins them. With fragments that repeat the text so far the tool call fails with a JSON error. (What
@@ -113,7 +123,7 @@ def test_one_json(x: Exchange) -> None:
     on=Each(CALLS.what, CALLS.match, ("tools-auto-stream", "tool-two-calls-stream")),
     source=engine("vllm", "issue 48702", "https://github.com/vllm-project/vllm/issues/48702"),
 )
-def test_whole_in_auto(x: Exchange) -> None:
+def test_whole_in_auto(x: Chat) -> None:
     """The arguments of a call that the model chose to make join to one JSON text when the choice ends by itself.
 
     Parsers that go through partial JSON lose closing brackets, or values: the call fails in json.loads.
@@ -133,7 +143,7 @@ def test_whole_in_auto(x: Exchange) -> None:
     book="TOOLSTREAM-011",
     source=contract("arguments are streamed as they are generated"),
 )
-def test_incremental(x: Exchange) -> None:
+def test_incremental(x: Chat) -> None:
     """Long arguments come in several fragments.
 
     In one piece at the end they are a long silence: interfaces that show a file while it is written show nothing.
@@ -170,7 +180,7 @@ _WITHOUT_PARAMETERS = Each(
     source=client("LlamaIndex", "json.loads of the arguments"),
     evidence=("tool_no_args_at_all",),
 )
-def test_empty_object(x: Exchange) -> None:
+def test_empty_object(x: Chat) -> None:
     """The arguments of a function that needs none are "{}", not "".
 
     `json.loads("")` raises in aichat, Open WebUI and LlamaIndex; others drop the call.
@@ -192,7 +202,7 @@ def _comparable(x: Exchange, call: Call) -> Any:
     return call.parsed.value if call.parsed.ok else call.arguments
 
 
-def _skip_condemned(stream: Exchange) -> None:
+def _skip_condemned(stream: Chat) -> None:
     """A stream whose calls are put together wrongly for a reason with a rule of its own is not compared."""
     if torn(stream):
         raise inconclusive("an event is no JSON")
@@ -206,7 +216,7 @@ def _skip_condemned(stream: Exchange) -> None:
             raise inconclusive("the arguments do not join to JSON")
 
 
-def _by_choice(x: Exchange) -> dict[int, list[Call]]:
+def _by_choice(x: Chat) -> dict[int, list[Call]]:
     out: dict[int, list[Call]] = {}
     for call in calls(x):
         if is_int(call.choice):
@@ -221,7 +231,7 @@ def _by_choice(x: Exchange) -> dict[int, list[Call]]:
     book="TOOLSTREAM-018",
     source=contract("stream and plain agree"),
 )
-def test_parity_with_plain(plain: Exchange, stream: Exchange) -> None:
+def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
     """The same request at temperature 0 gives the same tool calls, streamed and plain: number, names, arguments.
 
     Two parsers drift apart: the tool is called without its input in one mode only. (Calls in one mode and none in

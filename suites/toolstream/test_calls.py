@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from wireproof.calls import Fragment, shares_index, streamed_calls
-from wireproof.evidence import is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, contract, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, rule
+from wireproof.read.chat import Chat, is_stream
+from wireproof.read.tool_calls import Fragment, shares_index, streamed_calls
 from wireproof.verdict import require
 from wireproof.wire.strictjson import get, is_int
 
@@ -30,7 +29,7 @@ def _name(f: Fragment) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _tails(x: Exchange) -> list[Fragment]:
+def _tails(x: Chat) -> list[Fragment]:
     """First fragments that have neither id nor name, after a call of their choice: the rest of another call."""
     opened: set[object] = set()
     found = []
@@ -49,7 +48,7 @@ def _tails(x: Exchange) -> list[Fragment]:
     source=client("openai-python", "lib/streaming/chat/_completions"),
     evidence=("tool_index_from_1",),
 )
-def test_index_ascending(x: Exchange) -> None:
+def test_index_ascending(x: Chat) -> None:
     """The indexes of a choice's calls begin at 0 and go up by 1 with each new call.
 
     A first index of 1 is an IndexError in openai-python's `.stream()`, a TypeError in openai-node's, and a phantom
@@ -70,7 +69,7 @@ def test_index_ascending(x: Exchange) -> None:
     source=contract("tool fragments: id, type and name come first"),
     evidence=("tool_type_missing", "tool_id_missing", "tool_good"),
 )
-def test_first_complete(x: Exchange) -> None:
+def test_first_complete(x: Chat) -> None:
     """The first fragment of a call has its id, its type and its name.
 
     Without the type openai-node throws "tool call snapshot missing type"; without the id the AI SDK throws, LiteLLM
@@ -95,7 +94,7 @@ def test_first_complete(x: Exchange) -> None:
     source=client("openai-python", "lib/streaming/_deltas.accumulate_delta"),
     evidence=("tool_id_repeat",),
 )
-def test_id_once(x: Exchange) -> None:
+def test_id_once(x: Chat) -> None:
     """Only one fragment of a call has its id.
 
     openai-python's `.stream()` and LlamaIndex join what comes: the id becomes "call_acall_acall_a", and the server
@@ -113,7 +112,7 @@ def test_id_once(x: Exchange) -> None:
     on=CALLS,
     source=client("Agno", "issue 8880"),
 )
-def test_id_one_index(x: Exchange) -> None:
+def test_id_one_index(x: Chat) -> None:
     """All fragments of a call have its index: none opens a new index without an id or a name.
 
     Agno, and whoever else goes by the index, adds the arguments to no call, or to the one before; the next request
@@ -131,7 +130,7 @@ def test_id_one_index(x: Exchange) -> None:
     source=client("langchain-core", "merge of tool_call_chunks"),
     evidence=("tool_name_repeat",),
 )
-def test_name_once(x: Exchange) -> None:
+def test_name_once(x: Chat) -> None:
     """Only one fragment of a call has its name.
 
     openai-python, LangChain, LlamaIndex, pydantic-ai and Haystack join what comes, and look for a tool called "fff".
@@ -153,7 +152,7 @@ def test_name_once(x: Exchange) -> None:
     source=client("openai-node", "ChatCompletionStream accumulates by assignment"),
     evidence=("tool_name_fragmented",),
 )
-def test_name_whole(x: Exchange) -> None:
+def test_name_whole(x: Chat) -> None:
     """The name of a function comes whole, in one fragment.
 
     openai-node's `.stream()` keeps the last piece only: the call is one of "weather" instead of "get_weather".
@@ -172,7 +171,7 @@ def test_name_whole(x: Exchange) -> None:
     book="TOOLSTREAM-012",
     source=contract("stream invariant 1"),
 )
-def test_role_before(x: Exchange) -> None:
+def test_role_before(x: Chat) -> None:
     """The role of a choice comes before its first tool call, or with it.
 
     Interfaces open the message at the role: a call before it belongs to no message. (A role that never comes is
@@ -193,7 +192,7 @@ def test_role_before(x: Exchange) -> None:
     source=contract("stream invariant 3"),
     evidence=("finish_only_done_no_finish_tool",),
 )
-def test_finish_after(x: Exchange) -> None:
+def test_finish_after(x: Chat) -> None:
     """No fragment of a tool call comes after the finish_reason of its choice.
 
     Agents run the tool at finish_reason: the tail of the arguments is lost. (A choice that never finishes is judged
@@ -214,7 +213,7 @@ def test_finish_after(x: Exchange) -> None:
     book="TOOLSTREAM-017",
     source=client("openai-python", "ChoiceEventState.get_done_events"),
 )
-def test_content_before_calls(x: Exchange) -> None:
+def test_content_before_calls(x: Chat) -> None:
     """The text of a choice comes before its tool calls.
 
     openai-python fires content.done at the first fragment of a call: text after it is missing there.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wireproof.calls import Fragment, fragments
-from wireproof.evidence import is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MUST, SHOULD, Each, client, contract, openapi, rfc, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, client, contract, openapi, rfc, rule
+from wireproof.read.chat import Chat, is_stream
+from wireproof.read.exchange import Exchange
+from wireproof.read.tool_calls import Fragment, fragments
 from wireproof.verdict import require
 from wireproof.wire.strictjson import has_lone_surrogate, is_int
 
@@ -29,12 +29,12 @@ FRAGMENTS = Each(
 )
 
 
-def _objects(x: Exchange) -> list[Fragment]:
+def _objects(x: Chat) -> list[Fragment]:
     """The fragments that are objects; an entry of another type has no member to judge."""
     return [f for f in fragments(x) if isinstance(f.value, dict)]
 
 
-def _functions(x: Exchange) -> list[tuple[Fragment, dict[str, Any]]]:
+def _functions(x: Chat) -> list[tuple[Fragment, dict[str, Any]]]:
     """The fragments that have a function object, with it."""
     return [(f, f.function) for f in fragments(x) if f.function is not None]
 
@@ -47,7 +47,7 @@ def _functions(x: Exchange) -> list[tuple[Fragment, dict[str, Any]]]:
     source=openapi(f"{_CALL} required: index"),
     evidence=("tool_index_missing", "tool_index_null"),
 )
-def test_index_integer(x: Exchange) -> None:
+def test_index_integer(x: Chat) -> None:
     """delta.tool_calls is an array whose entries have an integer index, 0 or more.
 
     openai-python's `.stream()` raises "list indices must be integers", openai-node's helper and LangChain lose the
@@ -69,7 +69,7 @@ def test_index_integer(x: Exchange) -> None:
     source=client("LangChain.js", "additional_kwargs[tool_calls] already exists"),
     evidence=("tool_empty_list_content",),
 )
-def test_list_not_empty(x: Exchange) -> None:
+def test_list_not_empty(x: Chat) -> None:
     """A delta without a call has no tool_calls, rather than an empty array.
 
     LangChain.js raised "additional_kwargs[tool_calls] already exists" on ordinary text.
@@ -86,7 +86,7 @@ def test_list_not_empty(x: Exchange) -> None:
     source=client("langchain-openai", "_convert_delta_to_message_chunk"),
     evidence=("tool_fn_missing_later", "tool_fn_null_later"),
 )
-def test_function_object(x: Exchange) -> None:
+def test_function_object(x: Chat) -> None:
     """Every entry of tool_calls has a function object, the later ones of a call too.
 
     LangChain raises "'NoneType' object has no attribute 'get'", openai-python's `.stream()` and LlamaIndex an
@@ -106,7 +106,7 @@ def test_function_object(x: Exchange) -> None:
     source=openapi(f"{_CALL}.function.arguments"),
     evidence=("tool_args_object",),
 )
-def test_arguments_no_object(x: Exchange) -> None:
+def test_arguments_no_object(x: Chat) -> None:
     """Streamed arguments are text: never an object, an array or a number.
 
     LangChain raises a ValidationError, openai-python users a TypeError; openai-node calls the tool with
@@ -125,7 +125,7 @@ def test_arguments_no_object(x: Exchange) -> None:
     source=contract("tool fragments"),
     evidence=("tool_args_null_first", "tool_args_missing_first"),
 )
-def test_first_arguments_string(x: Exchange) -> None:
+def test_first_arguments_string(x: Chat) -> None:
     """The first fragment of a call has arguments as a string, usually "".
 
     The clients measured cope; `args += delta.function.arguments` in a user's own loop does not.
@@ -142,7 +142,7 @@ def test_first_arguments_string(x: Exchange) -> None:
     on=FRAGMENTS,
     source=openapi(f"{_CALL}: index, id, type, function {{name, arguments}}"),
 )
-def test_known_members(x: Exchange) -> None:
+def test_known_members(x: Chat) -> None:
     """The members of a call stand in their places: id and type on the call, name and arguments in its function.
 
     An id inside the function is seen by nobody: the call has none, and its result cannot be sent back.
@@ -162,7 +162,7 @@ def test_known_members(x: Exchange) -> None:
     source=client("opencode", "issue 40969: missing id or name"),
     evidence=("tool_id_null_later", "tool_id_empty_later"),
 )
-def test_null_members(x: Exchange) -> None:
+def test_null_members(x: Chat) -> None:
     """Later fragments of a call leave out what they do not add: no id or name that is "", no member that is null.
 
     Clients with `id ?? previous` keep the "", typed ones drop the chunk, and the tool runs with half its arguments.
@@ -182,7 +182,7 @@ def test_null_members(x: Exchange) -> None:
     book="TOOLSTREAM-015",
     source=rfc(8259, "8.2"),
 )
-def test_fragment_unicode(x: Exchange) -> None:
+def test_fragment_unicode(x: Chat) -> None:
     """Each fragment of arguments is whole characters: no half of an emoji, no U+FFFD.
 
     openai-python users get UnicodeEncodeError when they pass the fragment on; U+FFFD is lost for good. A fragment

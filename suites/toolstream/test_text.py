@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from wireproof.asking import Choice as Asked
-from wireproof.asking import tool_choice, tools
-from wireproof.evidence import is_answer, is_stream
-from wireproof.exchange import Exchange
-from wireproof.markers import call_json, every, found, is_meant, partial_start
-from wireproof.rules import MUST, SHOULD, Each, Twins, contract, each_of, engine, of, rule
+from wireproof.judge.rules import MUST, SHOULD, Each, Twins, contract, each_of, engine, of, rule
+from wireproof.read.call_markers import call_json, every, found, is_meant, partial_start
+from wireproof.read.chat import Chat, is_answer, is_stream
+from wireproof.read.exchange import Exchange
+from wireproof.read.request import ToolChoiceKind as Asked
+from wireproof.read.request import tool_choice, tools
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.chat import Choice
 
@@ -39,7 +39,7 @@ def _half(text: str) -> str | None:
     book="TOOLSTREAM-014",
     source=contract("markup is for the parser"),
 )
-def test_content_no_markup(x: Exchange) -> None:
+def test_content_no_markup(x: Chat) -> None:
     """No markup of a tool call is streamed as text, not even its beginning beside a call, nor a call as bare JSON.
 
     A parser that does not hold a half marker back shows "<tool_c" to users; without a parser the call is text for
@@ -58,7 +58,7 @@ def test_content_no_markup(x: Exchange) -> None:
     ),
     source=contract("a call cut by the limit on tokens is kept as a call, or dropped"),
 )
-def test_content_no_markup_when_cut(x: Exchange) -> None:
+def test_content_no_markup_when_cut(x: Chat) -> None:
     """A tool call that max_tokens cut is not streamed as raw markup.
 
     A chat shows its user "<tool_call>" and half a JSON text.
@@ -96,7 +96,7 @@ def _no_markup(x: Exchange, choices: Sequence[Choice]) -> None:
     ),
     source=engine("vllm", "issue 57490", "https://github.com/vllm-project/vllm/issues/57490"),
 )
-def test_marker_split(plain: Exchange, stream: Exchange) -> None:
+def test_marker_split(plain: Chat, stream: Chat) -> None:
     """A call of the plain answer is not lost in the stream because the marker came in two pieces, one of them as text.
 
     The agent ends with "<|action" as its answer. (A whole marker as text is judged by toolstream.content.no-markup.)
@@ -119,7 +119,7 @@ def test_marker_split(plain: Exchange, stream: Exchange) -> None:
     on=of("tool-stream-long", *_CUTS),
     source=engine("vllm", "issue 37937", "https://github.com/vllm-project/vllm/issues/37937"),
 )
-def test_cut_well_formed(whole: Exchange, *cut: Exchange) -> None:
+def test_cut_well_formed(whole: Chat, *cut: Chat) -> None:
     """A stream that the limit on tokens cuts inside a tool call goes on to its end, without an error event.
 
     Half a call is nothing that a parser may stumble over: agents see an APIError and send the same request again.
@@ -143,7 +143,7 @@ _RENDERED = re.compile(r"\bread_gauge\s*\(|\"name\"\s*:\s*\"read_gauge\"|call_ga
     on=each_of("tool-stream-history"),
     source=engine("Rapid-MLX", "issue 1592", "https://github.com/raullenchai/Rapid-MLX/issues/1592"),
 )
-def test_history_no_leak(x: Exchange) -> None:
+def test_history_no_leak(x: Chat) -> None:
     """After a tool result the streamed text has no call in it, neither as markup nor as the history was rendered.
 
     Users see `read_gauge({...})` in the chat, from the second turn on, and only with stream.

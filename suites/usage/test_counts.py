@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from wireproof.evidence import ANSWERS, PLAIN, TWINS, is_answer, is_plain
-from wireproof.exchange import Exchange
-from wireproof.refusal import must_be_judged
-from wireproof.rules import MUST, SHOULD, Across, Each, client, contract, each_of, of, openapi, rule
+from wireproof.judge.rules import MUST, SHOULD, Across, Each, client, contract, each_of, of, openapi, rule
+from wireproof.judge.subjects import ANSWERS, PLAIN, TWINS
+from wireproof.read.chat import Chat, is_answer, is_plain
+from wireproof.read.exchange import Exchange
+from wireproof.read.refusal import must_be_judged
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
@@ -32,7 +33,7 @@ def _is_open(x: Exchange) -> bool:
     return not any(x.asked.get(name) for name in ("stop", "tools", "functions", "response_format"))
 
 
-def _count(x: Exchange, name: str = "completion_tokens") -> int:
+def _count(x: Chat, name: str = "completion_tokens") -> int:
     """A count of the answer's usage; inconclusive when there is none: other rules demand it."""
     found = (x.usage or {}).get(name)
     if not is_int(found):
@@ -40,7 +41,7 @@ def _count(x: Exchange, name: str = "completion_tokens") -> int:
     return int(found)
 
 
-def _all_usages(x: Exchange) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _all_usages(x: Chat) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Every usage object, with its chunk in a stream."""
     if x.is_event_stream:
         yield from ((chunk, usage) for chunk, usage in x.assembled.usages if isinstance(usage, dict))
@@ -59,7 +60,7 @@ _WITH_USAGE = Each("every answer with usage", lambda x: is_answer(x) and x.usage
     source=openapi(f"{_COMPLETION}.required"),
     evidence=("ns_usage_missing", "ns_usage_null", "usage_completion_null", "usage_strings"),
 )
-def test_plain_present(x: Exchange) -> None:
+def test_plain_present(x: Chat) -> None:
     """A plain answer has a usage object whose three counts are non-negative integers.
 
     Billing, rate limits and LangChain's usage_metadata read them; typed clients reject null and strings.
@@ -72,7 +73,7 @@ def test_plain_present(x: Exchange) -> None:
 
 
 @rule("usage.total.sum", MUST, on=_WITH_USAGE, book="USAGE-002", source=openapi(f"{_COMPLETION}.total_tokens"))
-def test_total_sum(x: Exchange) -> None:
+def test_total_sum(x: Chat) -> None:
     """total_tokens is the sum of prompt_tokens and completion_tokens.
 
     Else two bills of the same call disagree.
@@ -96,7 +97,7 @@ def test_total_sum(x: Exchange) -> None:
     book="USAGE-003",
     source=openapi("CreateChatCompletionRequest.max_completion_tokens"),
 )
-def test_length_exact(x: Exchange) -> None:
+def test_length_exact(x: Chat) -> None:
     """An answer that was cut at k tokens has completion_tokens k.
 
     Counts that are off by one or two (a start token, drafted tokens) become wrong bills.
@@ -123,7 +124,7 @@ def test_length_exact(x: Exchange) -> None:
     ),
     source=openapi("CreateChatCompletionRequest.max_completion_tokens; n"),
 )
-def test_completion_within_limit(x: Exchange) -> None:
+def test_completion_within_limit(x: Chat) -> None:
     """completion_tokens is not more than the limit on tokens times n.
 
     Counts added up again at every step made 19503 tokens of 197 and were billed so.
@@ -138,7 +139,7 @@ def test_completion_within_limit(x: Exchange) -> None:
     on=_WITH_USAGE,
     source=contract("text is never free"),
 )
-def test_completion_counted(x: Exchange) -> None:
+def test_completion_counted(x: Chat) -> None:
     """completion_tokens is at least 1 when the answer has text or a tool call.
 
     A gateway that overwrites the engine's numbers with an estimate reports 0, and costs vanish.
@@ -159,7 +160,7 @@ def test_completion_counted(x: Exchange) -> None:
     book="USAGE-011",
     source=contract("n choices are billed"),
 )
-def test_n_completion_summed(x: Exchange) -> None:
+def test_n_completion_summed(x: Chat) -> None:
     """With n > 1 completion_tokens is the sum over all choices: n times the limit when all were cut.
 
     Counting one choice only under-bills the others.
@@ -182,7 +183,7 @@ def test_n_completion_summed(x: Exchange) -> None:
     book="USAGE-010",
     source=openapi("ChatCompletionStreamOptions.include_usage: for the entire request"),
 )
-def test_parity_with_plain(plain: Exchange, stream: Exchange) -> None:
+def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
     """The same answer has the same usage, streamed or not; the prompt counts the same in any case.
 
     Two ways of counting drift apart, and the bill depends on the mode.
@@ -212,7 +213,7 @@ def _prompt_key(x: Exchange) -> str:
     book="USAGE-018",
     source=openapi(f"{_COMPLETION}.prompt_tokens"),
 )
-def test_prompt_independent(found: Sequence[Exchange]) -> None:
+def test_prompt_independent(found: Sequence[Chat]) -> None:
     """prompt_tokens depends on the prompt only: not on n, stream, the limit on tokens or sampling parameters.
 
     A prompt that is counted n times, or anew by a gateway's own tokenizer, shows as a wrong bill.
@@ -247,7 +248,7 @@ def test_prompt_grows(short: Exchange, longer: Exchange) -> None:
     require(more > few, f"more than {few} prompt tokens with two more messages", got=more, owner=longer)
 
 
-def _details(x: Exchange) -> Iterator[tuple[Any, str, Any, dict[str, Any]]]:
+def _details(x: Chat) -> Iterator[tuple[Any, str, Any, dict[str, Any]]]:
     for at, usage in _all_usages(x):
         for name in ("prompt_tokens_details", "completion_tokens_details"):
             if name in usage:
@@ -261,7 +262,7 @@ def _details(x: Exchange) -> Iterator[tuple[Any, str, Any, dict[str, Any]]]:
     book="USAGE-012",
     source=openapi(f"{_COMPLETION}.*_details: objects of integers, not nullable"),
 )
-def test_details_integers(x: Exchange) -> None:
+def test_details_integers(x: Chat) -> None:
     """The details of usage, where they are given, are objects of non-negative integers; they are absent, not null.
 
     Strictly generated clients reject null.
@@ -279,7 +280,7 @@ def test_details_integers(x: Exchange) -> None:
     book="USAGE-013",
     source=client("langchain-openai", "_create_usage_metadata subtracts them"),
 )
-def test_details_within_totals(x: Exchange) -> None:
+def test_details_within_totals(x: Chat) -> None:
     """cached_tokens is not more than prompt_tokens, and reasoning_tokens not more than completion_tokens.
 
     Dashboards subtract them, and show negative costs.
@@ -301,7 +302,7 @@ def test_details_within_totals(x: Exchange) -> None:
     book="USAGE-014",
     source=openapi("max_completion_tokens: visible output tokens and reasoning tokens"),
 )
-def test_reasoning_counted(x: Exchange) -> None:
+def test_reasoning_counted(x: Chat) -> None:
     """Reasoning tokens are part of completion_tokens, and so of the limit.
 
     Else a limit neither bounds the cost nor the time of an answer that thinks.
@@ -314,7 +315,7 @@ def test_reasoning_counted(x: Exchange) -> None:
     require(found * 4 >= words, f"at least {words // 4} completion tokens for {words} words of reasoning", got=found)
 
 
-def _reasoning(x: Exchange) -> str:
+def _reasoning(x: Chat) -> str:
     """All reasoning text of an answer."""
     if x.is_event_stream:
         return " ".join(c.reasoning or "" for c in x.assembled.choices).strip()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wireproof.evidence import is_stream
-from wireproof.exchange import Exchange
-from wireproof.rules import MAY, MUST, SHOULD, Each, client, contract, engine, openapi, rule, unobservable
+from wireproof.judge.rules import MAY, MUST, SHOULD, Each, client, contract, engine, openapi, rule, unobservable
+from wireproof.read.chat import Chat, is_stream
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import Unsupported, inconclusive, require
 from wireproof.wire.chat import Chunk
 from wireproof.wire.strictjson import get, is_int
@@ -35,11 +35,11 @@ _CONTINUOUS = Each(
 )
 
 
-def _usages(x: Exchange) -> list[tuple[Chunk, dict[str, Any]]]:
+def _usages(x: Chat) -> list[tuple[Chunk, dict[str, Any]]]:
     return [(chunk, usage) for chunk, usage in x.assembled.usages if isinstance(usage, dict)]
 
 
-def _last(x: Exchange) -> tuple[Chunk, dict[str, Any]]:
+def _last(x: Chat) -> tuple[Chunk, dict[str, Any]]:
     """The last usage; inconclusive when there is none: usage.stream.chunk-when-asked demands it."""
     found = _usages(x)
     if not found:
@@ -55,7 +55,7 @@ def _last(x: Exchange) -> tuple[Chunk, dict[str, Any]]:
     source=openapi(_OPTIONS),
     evidence=("good", "usage_completion_null", "usage_strings"),
 )
-def test_chunk_when_asked(x: Exchange) -> None:
+def test_chunk_when_asked(x: Chat) -> None:
     """A whole stream with include_usage has a usage object whose three counts are non-negative integers.
 
     Billing and token meters have no numbers otherwise.
@@ -79,7 +79,7 @@ def test_chunk_when_asked(x: Exchange) -> None:
     source=client("openai-python", "ChatCompletionStreamState overwrites usage with each chunk's"),
     evidence=("usage_then_null_chunk", "usage_before_finish"),
 )
-def test_chunk_last(x: Exchange) -> None:
+def test_chunk_last(x: Chat) -> None:
     """The chunk with the usage is the last one before [DONE].
 
     openai-python's .stream() and openai-node's keep what the last chunk says: usage is lost.
@@ -99,7 +99,7 @@ def test_chunk_last(x: Exchange) -> None:
     source=openapi(f"{_OPTIONS}: choices will always be an empty array"),
     evidence=("usage_no_choices_key", "usage_choices_null", "usage_on_finish_chunk"),
 )
-def test_choices_empty(x: Exchange) -> None:
+def test_choices_empty(x: Chat) -> None:
     """The chunk with the usage is one of its own: its choices are an empty array.
 
     On the finish chunk, clients that wait for the extra chunk count nothing (Letta: int += None). Where choices
@@ -134,7 +134,7 @@ def _same_sum(found: Sequence[tuple[Chunk, dict[str, Any]]]) -> None:
     source=client("langchain-core", "AIMessageChunk.__add__ adds usage"),
     evidence=("usage_every_chunk",),
 )
-def test_once(x: Exchange) -> None:
+def test_once(x: Chat) -> None:
     """Adding up the usage of all chunks gives the same numbers as reading the last one.
 
     LangChain and pydantic-ai add: a stream with usage on every chunk counted 33 tokens instead of 7.
@@ -150,7 +150,7 @@ def test_once(x: Exchange) -> None:
     source=openapi(f"{_OPTIONS}: all other chunks also include a usage field, with a null value"),
     evidence=("usage_null_elsewhere",),
 )
-def test_null_elsewhere(x: Exchange) -> None:
+def test_null_elsewhere(x: Chat) -> None:
     """With include_usage every chunk has the key usage, null in all but the last.
 
     Strictly typed clients expect the key; vLLM leaves it out, and no client that was tried depends on it.
@@ -166,7 +166,7 @@ def test_null_elsewhere(x: Exchange) -> None:
     book="USAGE-009",
     source=openapi("CreateChatCompletionStreamResponse.usage: only present with stream_options"),
 )
-def test_absent_unasked(x: Exchange) -> None:
+def test_absent_unasked(x: Chat) -> None:
     """Without include_usage no chunk has a usage, or at least not several that contradict each other.
 
     LangChain and pydantic-ai add them up: unasked, too, a stream with usage on every chunk counts several times.
@@ -181,7 +181,7 @@ def test_absent_unasked(x: Exchange) -> None:
     on=_UNASKED,
     source=openapi("CreateChatCompletionStreamResponse.usage: only present with stream_options"),
 )
-def test_no_chunk_unasked(x: Exchange) -> None:
+def test_no_chunk_unasked(x: Chat) -> None:
     """Without include_usage no usage chunk with empty choices is sent.
 
     Code that reads chunk.choices[0] raises IndexError there; dozens of clients did.
@@ -197,7 +197,7 @@ def test_no_chunk_unasked(x: Exchange) -> None:
     source=client("langchain-core", "AIMessageChunk.__add__ adds usage"),
     evidence=("usage_every_chunk",),
 )
-def test_unasked_on_choices(x: Exchange) -> None:
+def test_unasked_on_choices(x: Chat) -> None:
     """Without include_usage the chunks of the choices carry no usage either.
 
     Some servers always send it and most clients ignore it; those that add it up count too much.
@@ -217,7 +217,7 @@ def test_unasked_on_choices(x: Exchange) -> None:
     ),
     source=contract("a count that runs along only grows"),
 )
-def test_never_decreases(x: Exchange) -> None:
+def test_never_decreases(x: Chat) -> None:
     """Where a stream has several usage objects, their counts never decrease.
 
     Clients that keep the last one lose what came before when the objects are increments.
@@ -225,7 +225,7 @@ def test_never_decreases(x: Exchange) -> None:
     _check_monotone(x)
 
 
-def _check_monotone(x: Exchange) -> None:
+def _check_monotone(x: Chat) -> None:
     found = _usages(x)
     for name in _FIELDS:
         highest = 0
@@ -243,7 +243,7 @@ def _check_monotone(x: Exchange) -> None:
     book="USAGE-016",
     source=engine("vllm", "stream_options.continuous_usage_stats; SGLang has it too"),
 )
-def test_continuous_monotone(x: Exchange) -> None:
+def test_continuous_monotone(x: Chat) -> None:
     """With continuous_usage_stats the counts of the chunks never decrease, and the last are those of the whole.
 
     Meters that run along with the stream would jump back.

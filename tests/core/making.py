@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from wireproof.wire.http import Response, parse_response
-from wireproof.wire.transcript import Ending, Read, Request, Transcript
+from wireproof.wire.transcript import Ending, Read, Request, Tags, Transcript
 
 CHAT = Request("POST", "http://h/v1/chat/completions", (), b'{"stream":true}')
 
@@ -16,6 +16,8 @@ CHAT = Request("POST", "http://h/v1/chat/completions", (), b'{"stream":true}')
 def transcript(*pieces: bytes, **more: Any) -> Transcript:
     """A transcript whose n-th piece came at n seconds; `more` replaces fields."""
     reads = tuple(Read(float(number), piece) for number, piece in enumerate(pieces))
+    if isinstance(more.get("tags"), dict):
+        more["tags"] = Tags.of(more["tags"])
     base = Transcript("t1", "s", CHAT, reads, Ending.COMPLETE, ended_at=float(len(pieces)))
     return replace(base, **more)
 

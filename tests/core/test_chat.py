@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wireproof.exchange import Exchange
+from wireproof.read.chat import Chat
 from wireproof.wire.chat import Assembled
 from wireproof.wire.tools import AssembledCall, ToolCallAssembler
 
@@ -27,7 +27,7 @@ def part(delta: Any, index: Any = 0, finish: Any = None) -> dict[str, Any]:
 
 
 def put_together(*values: Any) -> Assembled:
-    return Exchange(stream_of(*values)).assembled
+    return Chat(stream_of(*values)).assembled
 
 
 def calls(*deltas: Any) -> tuple[AssembledCall, ...]:
@@ -74,7 +74,7 @@ def test_usages_are_kept_with_their_chunks() -> None:
     """Protects usage on every chunk from being collapsed; null is none."""
     found = put_together(chunk(part({}), usage=None), chunk(usage={"a": 1}), chunk(usage=[]))
     assert [u for _, u in found.usages] == [{"a": 1}, []]
-    assert Exchange(stream_of(chunk(usage={"a": 1}), chunk(usage=[]))).usage == {"a": 1}
+    assert Chat(stream_of(chunk(usage={"a": 1}), chunk(usage=[]))).usage == {"a": 1}
 
 
 @pytest.mark.parametrize("index", [None, "0", True, 1.0, [], {"a": 1}])
@@ -100,7 +100,7 @@ def test_reasoning_under_two_names_is_counted_once() -> None:
 
 def test_what_a_payload_is() -> None:
     """Protects the sorting into chunks, errors and asides, on which most rules rest."""
-    x = Exchange(
+    x = Chat(
         stream_of(
             chunk(part({"content": "a"})),
             {"error": {"message": "no"}},
@@ -128,7 +128,7 @@ def test_no_json_makes_it_raise(whole: list[Any], inner: list[Any]) -> None:
     values += [chunk(part({name: v})) for name, v in itertools.product(members, inner)]
     values += [chunk(part({"tool_calls": [v, {"index": v, "id": v, "type": v, "function": v}]})) for v in inner]
     values += [chunk(part({"tool_calls": [{"index": 0, "function": {"name": v, "arguments": v}}]})) for v in inner]
-    x = Exchange(stream_of(*values))
+    x = Chat(stream_of(*values))
     found = x.assembled
     assert sum(len(c.parts) for c in found.choices) == len(found.parts)
     assert len([p.carries for p in found.parts]) == len(found.parts)
@@ -143,7 +143,7 @@ def test_no_plain_json_makes_it_raise(value: Any, inner: Any) -> None:
 
     message = {"content": inner, "refusal": inner, "tool_calls": inner}
     for body in (value, {"choices": inner}, {"choices": [inner]}, {"choices": [{"message": message}], "usage": inner}):
-        x = Exchange(plain_of(body))
+        x = Chat(plain_of(body))
         assert x.usage is None or isinstance(x.usage, dict)
         try:
             assert len(x.outcomes) >= 1

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from wireproof import scenario, tables
-from wireproof.exchange import Exchange
-from wireproof.tables import CHOICE_TABLE, Outcome
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios import scenario
+from wireproof.tables import keywords_and_choice
+from wireproof.tables.keywords_and_choice import CHOICE_TABLE
+from wireproof.tables.table import Effect
 
 from .making import plain_of, stream_of
 
@@ -28,50 +31,53 @@ def answer(*names: str, choice: Any = None, finish: Any = "tool_calls", **more: 
         "choices": [{"index": 0, "message": message, "finish_reason": finish if names else more.pop("end", "stop")}]
     }
     asked = {"tools": TOOLS, "messages": []} | ({} if choice is None else {"tool_choice": choice})
-    return Exchange(plain_of(body, asked=asked, **more))
+    return Chat(plain_of(body, asked=asked, **more))
 
 
 @pytest.mark.parametrize(
     ("choice", "names", "outcome"),
     [
-        (None, ("get_weather",), Outcome.HELD),
-        (None, (), Outcome.HELD),
-        ("auto", ("get_time",), Outcome.HELD),
-        ("auto", ("no_such",), Outcome.IGNORED),
-        ("none", (), Outcome.HELD),
-        ("none", ("get_time",), Outcome.IGNORED),
-        ("required", ("get_time",), Outcome.HELD),
-        ("required", (), Outcome.IGNORED),
-        (NAMED, ("get_time",), Outcome.HELD),
-        (NAMED, ("get_weather",), Outcome.IGNORED),
-        (NAMED, ("get_time", "get_weather"), Outcome.IGNORED),
-        (NAMED, (), Outcome.IGNORED),
-        (ALLOWED, ("get_time",), Outcome.HELD),
-        (ALLOWED, ("get_weather",), Outcome.IGNORED),
-        (ALLOWED, (), Outcome.HELD),
-        (ALLOWED_REQUIRED, (), Outcome.IGNORED),
+        (None, ("get_weather",), Effect.HELD),
+        (None, (), Effect.HELD),
+        ("auto", ("get_time",), Effect.HELD),
+        ("auto", ("no_such",), Effect.IGNORED),
+        ("none", (), Effect.HELD),
+        ("none", ("get_time",), Effect.IGNORED),
+        ("required", ("get_time",), Effect.HELD),
+        ("required", (), Effect.IGNORED),
+        (NAMED, ("get_time",), Effect.HELD),
+        (NAMED, ("get_weather",), Effect.IGNORED),
+        (NAMED, ("get_time", "get_weather"), Effect.IGNORED),
+        (NAMED, (), Effect.IGNORED),
+        (ALLOWED, ("get_time",), Effect.HELD),
+        (ALLOWED, ("get_weather",), Effect.IGNORED),
+        (ALLOWED, (), Effect.HELD),
+        (ALLOWED_REQUIRED, (), Effect.IGNORED),
     ],
 )
-def test_what_an_answer_came_to(choice: Any, names: tuple[str, ...], outcome: Outcome) -> None:
-    assert tables.choice_outcome(answer(*names, choice=choice))[0] is outcome
+def test_what_an_answer_came_to(choice: Any, names: tuple[str, ...], outcome: Effect) -> None:
+    assert keywords_and_choice.choice_outcome(answer(*names, choice=choice))[0] is outcome
 
 
 def test_cut_before_a_call_is_unclear_and_a_call_is_none_the_less() -> None:
-    assert tables.choice_outcome(answer(choice="required", end="length"))[0] is Outcome.UNCLEAR
-    assert tables.choice_outcome(answer("get_time", choice="required", finish="length"))[0] is Outcome.HELD
+    assert keywords_and_choice.choice_outcome(answer(choice="required", end="length"))[0] is Effect.UNCLEAR
+    assert keywords_and_choice.choice_outcome(answer("get_time", choice="required", finish="length"))[0] is Effect.HELD
 
 
 def test_refusals() -> None:
     """A flat envelope says no as well; a 500 and a bare text say nothing."""
     for body in ({"error": {"message": "no"}}, {"object": "error", "message": "no"}):
-        assert tables.choice_outcome(Exchange(plain_of(body, status=400)))[0] is Outcome.REFUSED
-    assert tables.choice_outcome(Exchange(plain_of({"error": {"message": "no"}}, status=500)))[0] is Outcome.UNCLEAR
-    assert tables.choice_outcome(Exchange(plain_of("no", status=400)))[0] is Outcome.UNCLEAR
+        assert keywords_and_choice.choice_outcome(Chat(plain_of(body, status=400)))[0] is Effect.REFUSED
+    assert (
+        keywords_and_choice.choice_outcome(Chat(plain_of({"error": {"message": "no"}}, status=500)))[0]
+        is Effect.UNCLEAR
+    )
+    assert keywords_and_choice.choice_outcome(Chat(plain_of("no", status=400)))[0] is Effect.UNCLEAR
 
 
 def test_what_cannot_be_met_is_ignored_when_it_is_answered() -> None:
     x = answer(choice={"type": "function", "function": {"name": "no_such"}}, tags={"valid": "no"})
-    assert tables.choice_outcome(x)[0] is Outcome.IGNORED
+    assert keywords_and_choice.choice_outcome(x)[0] is Effect.IGNORED
 
 
 @pytest.mark.parametrize("junk", [None, 7, "x", [], {}, [7], {"function": 7}, [{"function": {"name": []}}]])
@@ -82,28 +88,28 @@ def test_junk_is_no_exception(junk: Any) -> None:
         "finish_reason": junk,
     }
     for asked in ({"tools": TOOLS, "tool_choice": junk}, {"functions": [{"name": "f"}], "function_call": junk}):
-        assert tables.choice_outcome(Exchange(plain_of({"choices": [choice]}, asked=asked)))[0] in Outcome
+        assert keywords_and_choice.choice_outcome(Chat(plain_of({"choices": [choice]}, asked=asked)))[0] in Effect
         chunk = {"choices": [{"index": 0, "delta": {"tool_calls": junk, "function_call": junk}, "finish_reason": junk}]}
-        assert tables.choice_outcome(Exchange(stream_of(chunk, asked=asked)))[0] in Outcome
+        assert keywords_and_choice.choice_outcome(Chat(stream_of(chunk, asked=asked)))[0] in Effect
 
 
 FUNCTIONS: dict[str, Any] = {"functions": [{"name": "f"}], "function_call": {"name": "f"}}
 
 
 def test_deprecated_functions() -> None:
-    def plain(message: dict[str, Any], asked: dict[str, Any]) -> tuple[Outcome, str]:
+    def plain(message: dict[str, Any], asked: dict[str, Any]) -> tuple[Effect, str]:
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return tables.choice_outcome(Exchange(plain_of({"choices": [choice]}, asked=asked)))
+        return keywords_and_choice.choice_outcome(Chat(plain_of({"choices": [choice]}, asked=asked)))
 
     call = {"content": None, "function_call": {"name": "f", "arguments": "{}"}}
-    assert plain(call, FUNCTIONS) == (Outcome.HELD, "f · stop")
-    assert plain({"content": "Hello."}, FUNCTIONS)[0] is Outcome.IGNORED
-    assert plain(call, FUNCTIONS | {"function_call": "none"})[0] is Outcome.IGNORED
-    assert plain(call, FUNCTIONS | {"function_call": "auto"})[0] is Outcome.HELD
+    assert plain(call, FUNCTIONS) == (Effect.HELD, "f · stop")
+    assert plain({"content": "Hello."}, FUNCTIONS)[0] is Effect.IGNORED
+    assert plain(call, FUNCTIONS | {"function_call": "none"})[0] is Effect.IGNORED
+    assert plain(call, FUNCTIONS | {"function_call": "auto"})[0] is Effect.HELD
     parts = [{"name": "f", "arguments": ""}, {"arguments": "{"}, {"arguments": "}"}]
     chunks = [{"choices": [{"index": 0, "delta": {"function_call": p}, "finish_reason": None}]} for p in parts]
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    assert tables.choice_outcome(Exchange(stream_of(*chunks, end, asked=FUNCTIONS)))[0] is Outcome.HELD
+    assert keywords_and_choice.choice_outcome(Chat(stream_of(*chunks, end, asked=FUNCTIONS)))[0] is Effect.HELD
 
 
 def test_the_table_of_a_recording() -> None:
@@ -112,12 +118,12 @@ def test_the_table_of_a_recording() -> None:
     held = answer("get_time", choice="required", tags={**tags, "column": "plain"}, id="t1")
     lost = answer(choice="required", tags={**tags, "column": "stream"}, id="t2")
     other = answer("get_time", choice="none", tags={**tags, "row": "none", "column": "plain"}, id="t3")
-    (table,) = tables.tables([held, lost, other, answer("get_time")])
+    (table,) = keywords_and_choice.tables([held, lost, other, answer("get_time")])
     assert [row.name for row in table.rows] == ["required", "none"]
-    assert table.rows[0].cells["plain"].outcome is Outcome.HELD
-    assert (table.rows[0].cells["stream"].outcome, table.rows[0].cells["stream"].transcript) == (Outcome.IGNORED, "t2")
+    assert table.rows[0].cells["plain"].outcome is Effect.HELD
+    assert (table.rows[0].cells["stream"].outcome, table.rows[0].cells["stream"].transcript) == (Effect.IGNORED, "t2")
     assert table.counts() == {"held": 1, "refused": 0, "ignored": 2, "unclear": 0}
-    assert tables.from_json(tables.as_json(table)) == table
+    assert keywords_and_choice.from_json(keywords_and_choice.as_json(table)) == table
 
 
 def test_the_rows_of_our_scenarios() -> None:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wireproof.failure import CONTEXT, MARKED, Excerpt, curl, excerpt, printable, reactions
+from wireproof.show.excerpt import CONTEXT, MARKED, Excerpt, curl, excerpt, printable
+from wireproof.show.victims import reactions
 from wireproof.verdict import Span, Violation
 from wireproof.wire.transcript import Request, Transcript
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import gauges
 from wireproof.record import gpus
+from wireproof.wire.transcript import Tags
 
 
 def _tool(folder: Path, program: str) -> tuple[str, ...]:
@@ -38,25 +38,25 @@ def test_what_the_tool_prints(text: str, used: tuple[float, ...] | None) -> None
 
 def test_a_look(tmp_path: Path) -> None:
     found = asyncio.run(gpus.Gpus(_tool(tmp_path, "print('3\\n88')")).look())
-    assert found[gauges.GPU] == "3 88"
-    assert 0 < float(found[gauges.GPU_SECONDS]) < 60
+    assert found.gpu == "3 88"
+    assert 0 < float(found.gpu_seconds) < 60
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit(9)", "print('No devices were found')", "print(1); exit(1)"])
 def test_a_tool_that_does_not_answer_is_asked_once(tmp_path: Path, program: str) -> None:
     asked = tmp_path / "asked"
     looks = gpus.Gpus(_tool(tmp_path, f"open({str(asked)!r}, 'a').write('x')\n{program}"))
-    assert asyncio.run(looks.look()) == {}
-    assert asyncio.run(looks.look()) == {}
+    assert asyncio.run(looks.look()) == Tags()
+    assert asyncio.run(looks.look()) == Tags()
     assert asked.read_text() == "x"
 
 
 def test_no_tool() -> None:
-    assert asyncio.run(gpus.Gpus(("no-such-tool-of-anybody",)).look()) == {}
+    assert asyncio.run(gpus.Gpus(("no-such-tool-of-anybody",)).look()) == Tags()
 
 
 def test_a_tool_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "_PATIENCE", 0.5)
     began = time.monotonic()
-    assert asyncio.run(gpus.Gpus(_tool(tmp_path, "import time; time.sleep(60)")).look()) == {}
+    assert asyncio.run(gpus.Gpus(_tool(tmp_path, "import time; time.sleep(60)")).look()) == Tags()
     assert time.monotonic() - began < 30

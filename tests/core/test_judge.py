@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from wireproof.exchange import Exchange
-from wireproof.judge import Judge, Memo, Recording, Take, failures, find_twins, judge_all, recording
-from wireproof.rules import MUST, Across, Applies, Each, Of, Rule, Twins, contract
+from wireproof.judge.judge import Judge, Memo, failures, find_twins, judge_all
+from wireproof.judge.rules import MUST, Across, Applies, Each, Of, Rule, Twins, contract
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Recording, Take, recording
 from wireproof.verdict import NotApplicable, Status, Unsupported, Verdict, inconclusive, require
 from wireproof.wire.transcript import Ending, Transcript
 
@@ -213,8 +215,8 @@ GREEDY = {"model": "m", "temperature": 0, "max_tokens": 3}
 
 def twins(plain: dict[str, Any], stream: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
     exchanges = [
-        Exchange(plain_of({"choices": []}, asked=plain, scenario="p")),
-        Exchange(stream_of({"choices": []}, asked=stream, scenario="s", **more)),
+        Chat(plain_of({"choices": []}, asked=plain, scenario="p")),
+        Chat(stream_of({"choices": []}, asked=stream, scenario="s", **more)),
     ]
     return [(a.scenario, b.scenario) for a, b in find_twins(exchanges)]
 
@@ -235,13 +237,13 @@ def test_twins_differ_in_how_they_are_sent_only() -> None:
 
 def test_twins_are_not_made_of_refusals_or_other_headers() -> None:
     """Protects the pairing from answers that are none, and from requests steered by a header."""
-    ok = Exchange(stream_of({"choices": []}, asked=GREEDY))
-    refused = Exchange(plain_of({"error": {}}, status=400, asked=GREEDY))
+    ok = Chat(stream_of({"choices": []}, asked=GREEDY))
+    refused = Chat(plain_of({"error": {}}, status=400, asked=GREEDY))
     assert find_twins([refused, ok]) == []
     base = plain_of({"choices": []}, asked=GREEDY)
     steered = replace(base, request=replace(base.request, headers=(("X-Wireproof-Seed", "1"),)))
-    assert find_twins([Exchange(steered), ok]) == []
-    assert len(find_twins([Exchange(base), ok])) == 1
+    assert find_twins([Chat(steered), ok]) == []
+    assert len(find_twins([Chat(base), ok])) == 1
 
 
 def test_twins_rule_is_called_with_plain_then_stream() -> None:

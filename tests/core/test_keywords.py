@@ -8,9 +8,10 @@ from collections import Counter
 import jsonschema
 import pytest
 
-from wireproof import keywords
-from wireproof.keywords import KeywordCase
-from wireproof.schema_check import violated
+from wireproof.json_schema.violations import violated
+from wireproof.scenarios import keywords
+from wireproof.scenarios.keywords import KeywordCase
+from wireproof.wire.transcript import Tags
 
 CASES = list(keywords.load().values())
 # What the first invalid instance violates, where that is not the keyword itself.
@@ -64,12 +65,9 @@ def test_requests() -> None:
     assert stream == plain
     assert tool["tool_choice"] == {"type": "function", "function": {"name": "answer"}}
     assert tool["tools"][0]["function"]["parameters"] == plain["response_format"]["json_schema"]["schema"]
-    assert made["keyword-string-pattern-tool"].tags == {
-        "optional": "the keyword pattern",
-        "table": "keywords",
-        "row": "string-pattern",
-        "column": "tool",
-    }
+    assert made["keyword-string-pattern-tool"].tags == Tags(
+        optional="the keyword pattern", table="keywords", row="string-pattern", column="tool"
+    )
 
 
 def test_definitions_move_to_the_root() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wireproof.record import redact
+from wireproof.wire import redact
 from wireproof.wire.transcript import Read
 
 KEY = "sk-proj-1234567890"

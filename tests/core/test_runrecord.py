@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from wireproof.rules import MUST, Rule, contract
-from wireproof.runrecord import SCHEMA, RecordError, Writer, parse, read, validate
-from wireproof.tables import Cell, Outcome, Row, Table
+from wireproof.judge.rules import MUST, Rule, contract
+from wireproof.stored.run_record import SCHEMA, RecordError, Writer, parse, read, validate
+from wireproof.tables.table import Cell, Effect, Row, Table
 from wireproof.verdict import Status, Verdict, Violation
 
 from .making import stream_of
@@ -38,8 +38,8 @@ TABLE = Table(
     ("keyword", "type"),
     ("plain", "stream"),
     (
-        Row("a", ("pattern", "string"), {"plain": Cell(Outcome.HELD, "\ud800 \u2028", "t1")}),
-        Row("b", ("not", "any"), {w: Cell(o, w, "t1") for w, o in zip(("plain", "stream"), Outcome, strict=False)}),
+        Row("a", ("pattern", "string"), {"plain": Cell(Effect.HELD, "\ud800 \u2028", "t1")}),
+        Row("b", ("not", "any"), {w: Cell(o, w, "t1") for w, o in zip(("plain", "stream"), Effect, strict=False)}),
         Row("c", (), {}),
     ),
 )

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from wireproof.judge import Recording
-from wireproof.record.live import parse_target
+from wireproof.read.recording import Recording
 from wireproof.record.recorder import Recorder
+from wireproof.record.target import parse_target
 from wireproof.reference_server import memory
 from wireproof.reference_server.app import App
-from wireproof.run import Options
-from wireproof.scenario import Scenario, load, needed
+from wireproof.run.run import Options
+from wireproof.scenarios.catalog import load, needed
+from wireproof.scenarios.scenario import Scenario
 from wireproof.wire.transcript import Read, Transcript
 
 RISKY = "keyword-ref-escaped-name"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from wireproof.schema_check import area_of, areas_in, keywords_in, violated
-from wireproof.schema_formats import CHECKS, is_of
-from wireproof.schema_patterns import compiled, reach
+from wireproof.json_schema.formats import CHECKS, is_of
+from wireproof.json_schema.patterns import compiled, reach
+from wireproof.json_schema.violations import area_of, areas_in, keywords_in, violated
 
 NULL = {"type": "null"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wireproof.summary import Exit, Summary, summarize
+from wireproof.judge.summary import Exit, Summary, summarize
 from wireproof.verdict import Status, Verdict, Violation, fold
 
 P, F, E, I, U, N = (  # noqa: E741

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wireproof.runrecord import validate
+from wireproof.stored.run_record import validate
 from wireproof.wire.transcript import (
     STORED_BODY_LIMIT,
     Capture,
     Ending,
     Read,
     Request,
+    Tags,
     Transcript,
     from_json,
     to_json,
@@ -45,7 +46,9 @@ TRANSCRIPTS = st.builds(
     connection=st.integers(0, 9),
     status=st.none() | st.integers(100, 599),
     headers=HEADERS,
-    tags=st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=2),
+    tags=st.builds(
+        Tags, **{f.name: st.booleans() if isinstance(f.default, bool) else st.text(max_size=4) for f in fields(Tags)}
+    ),
 )
 
 
@@ -134,13 +137,26 @@ CHANGES: dict[str, dict[str, Any]] = {
     "connection": {"connection": 1},
     "status": {"status": 404},
     "headers": {"headers": (("a", "c"),)},
-    "tags": {"tags": {"valid": "no"}},
+    "tags": {"tags": Tags(valid=False)},
 }
 
 
 def test_the_digest_does_not_change_with_the_id() -> None:
     """Protects the memo: the same bytes in another run are judged once."""
     assert replace(BASE, id="t99").digest() == BASE.digest()
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Tags)])
+def test_the_digest_changes_with_each_tag(name: str) -> None:
+    """Protects the memo: a check may read any of them."""
+    default = getattr(Tags(), name)
+    tags = replace(Tags(), **{name: not default if isinstance(default, bool) else "x"})
+    assert replace(BASE, tags=tags).digest() != BASE.digest()
+
+
+def test_tags_of_another_version_are_passed_over() -> None:
+    stored = {**to_json(transcript(b"x")), "tags": {"valid": "no", "of-tomorrow": "yes"}}
+    assert from_json(stored).tags == Tags(valid=False)
 
 
 @pytest.mark.parametrize("name", sorted({f.name for f in fields(Transcript)} - {"id"}))

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from wireproof import rules
-from wireproof.judge import Recording, Take, judge_all
-from wireproof.rules import Level, Rule
+from wireproof.judge import rules
+from wireproof.judge.judge import judge_all
+from wireproof.judge.rules import Level, Rule
+from wireproof.read.recording import Recording, Take
 from wireproof.verdict import Status, fold
 
 from .wires import cases, expected

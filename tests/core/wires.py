@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wireproof.exchange import Exchange
+from wireproof.read.chat import Chat
+from wireproof.read.exchange import Exchange
 from wireproof.resources import folder
 from wireproof.wire.transcript import Ending, Read, Request, Transcript
 
@@ -60,7 +61,7 @@ class Wire:
         raw = "\r\n".join(head).encode() + b"\r\n\r\n" + framed
         headers = (("Content-Type", "application/json"),)
         request = Request("POST", "http://127.0.0.1:8000/v1/chat/completions", headers, json.dumps(self.asked).encode())
-        return Exchange(Transcript(self.name, self.name, request, (Read(0.0, raw),), Ending.COMPLETE, timed=False))
+        return Chat(Transcript(self.name, self.name, request, (Read(0.0, raw),), Ending.COMPLETE, timed=False))
 
 
 def _data(name: str) -> dict[str, Any]:

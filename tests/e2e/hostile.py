@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from wireproof.record import preflight
-from wireproof.record.live import Limits, parse_target
+from wireproof.record.target import Limits, parse_target
 
 from .helpers import Done, no_traceback, wireproof
 from .servers import STREAM_HEAD, Asked, Pieces, completion, event, response

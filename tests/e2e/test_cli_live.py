@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import runrecord
 from wireproof.reference_server.config import Config
 from wireproof.reference_server.player import serve_in_thread
+from wireproof.stored import run_record
 
 from .helpers import Done, no_traceback, wireproof
 
@@ -41,7 +41,7 @@ def full(url: str, folder: Path) -> Done:
 def outcomes(path: Path) -> dict[str, Counter[str]]:
     """Rule -> how many cases came to what."""
     found: dict[str, Counter[str]] = {}
-    for verdict in runrecord.read(path).verdicts:
+    for verdict in run_record.read(path).verdicts:
         found.setdefault(verdict.rule, Counter())[verdict.status.value] += 1
     return found
 
@@ -51,7 +51,7 @@ def test_a_right_server_is_found_right(full: Done, folder: Path) -> None:
     assert full.err == ""
     assert " 0 fail" in full.out
     assert "Run record: out/run.jsonl, HTML report: out/report.html, JUnit XML: out/junit.xml" in full.out
-    record = runrecord.read(folder / "out" / "run.jsonl")
+    record = run_record.read(folder / "out" / "run.jsonl")
     assert record.end is not None
     assert record.end["exit"] == 0
     assert "error" not in record.end
@@ -67,7 +67,7 @@ def test_reports_are_written(full: Done, folder: Path) -> None:
     assert BROKEN in page
     root = ET.parse(folder / "out" / "junit.xml").getroot()
     names = {case.get("name") for case in root.iter("testcase")}
-    assert names == set(runrecord.read(folder / "out" / "run.jsonl").rules)
+    assert names == set(run_record.read(folder / "out" / "run.jsonl").rules)
 
 
 def test_the_record_is_judged_again_with_the_same_outcomes(full: Done, folder: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_fault_fails_the_run_and_shows_where(folder: Path) -> None:
     assert f"FAIL  {BROKEN}  (MUST, DONE-001)" in done.out
     for part in ("expected", "got", "bytes", ">>>", "<<<", "curl -isN http://127.0.0.1:", "source"):
         assert part in done.out
-    record = runrecord.read(folder / "fault.jsonl")
+    record = run_record.read(folder / "fault.jsonl")
     assert record.end is not None
     assert record.end["exit"] == 1
     assert record.end["counts"]["fail"] == 1
@@ -113,7 +113,7 @@ def test_suites_are_chosen_by_area_id_prefix_and_number(
 ) -> None:
     done = wireproof("run", url, "--suite", suite, "-o", tmp_path / "r.jsonl", "--html", tmp_path / "r.html")
     assert done.code == 0, done.text
-    record = runrecord.read(tmp_path / "r.jsonl")
+    record = run_record.read(tmp_path / "r.jsonl")
     listed = wireproof("list", "--json", "--suite", suite)
     ids = {entry["id"] for entry in json.loads(listed.out)}
     assert set(record.rules) == ids == {v.rule for v in record.verdicts}

@@ -17,15 +17,17 @@ from typing import Any
 
 import pytest
 
-from wireproof import clients, rules
-from wireproof.clients import AREA
-from wireproof.judge import Judge, Recording, recording
-from wireproof.record.live import Limits, parse_target
+from wireproof.judge import rules
+from wireproof.judge.judge import Judge
+from wireproof.read.recording import Recording, recording
 from wireproof.record.proxy import Tap
+from wireproof.record.target import Limits, parse_target
 from wireproof.reference_server import player
 from wireproof.reference_server.config import Config
 from wireproof.runners.clients import environments
 from wireproof.runners.clients.play import Driver, perform
+from wireproof.scenarios import clients
+from wireproof.scenarios.clients import AREA
 from wireproof.verdict import Status, Verdict
 
 RULES = {r.id: r for r in rules.load().values() if r.area == AREA and r.check is not None}
@@ -196,8 +198,8 @@ def _mapped(found: Recording) -> list[Verdict]:
 
 def _errors(found: Recording) -> dict[str, Any]:
     """The exception of each task, by set-up and task."""
-    tagged = [x.transcript for x in found.exchanges if "outcome" in x.transcript.tags]
-    return {f"{t.scenario}/{t.step}": json.loads(t.tags["outcome"])["error"] for t in tagged}
+    tagged = [x.transcript for x in found.exchanges if x.transcript.tags.outcome]
+    return {f"{t.scenario}/{t.step}": json.loads(t.tags.outcome)["error"] for t in tagged}
 
 
 CLASSES = {

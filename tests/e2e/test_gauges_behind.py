@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from wireproof import runrecord
 from wireproof.reference_server.config import Config
 from wireproof.reference_server.player import serve_in_thread
+from wireproof.stored import run_record
 
 from .helpers import no_traceback, wireproof
 from .servers import listen
@@ -70,7 +70,7 @@ async def _next(upstream: asyncio.StreamReader, gone: asyncio.Future[bytes], *, 
 
 
 def _status(record: Path, rule: str) -> tuple[str, str]:
-    (found,) = [v for v in runrecord.read(record).verdicts if v.rule == rule]
+    (found,) = [v for v in run_record.read(record).verdicts if v.rule == rule]
     return found.status.value, found.reason
 
 
@@ -86,7 +86,7 @@ def test_the_gauge_of_the_engine_tells_whether_a_gateway_passes_it_on(
     no_traceback(done)
     assert _status(tmp_path / "run.jsonl", RULE)[0] == status, done.text
     assert done.code == (1 if deaf else 0)
-    looks = [t for t in runrecord.read(tmp_path / "run.jsonl").transcripts.values() if t.request.url == gauges]
+    looks = [t for t in run_record.read(tmp_path / "run.jsonl").transcripts.values() if t.request.url == gauges]
     assert looks
     assert not any(t.request.header("authorization") for t in looks)
     assert KEY not in (tmp_path / "run.jsonl").read_text(encoding="utf-8")

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import rules
-from wireproof.outputs import faults_by_rule
-from wireproof.record.live import parse_target
+from wireproof.judge import rules
+from wireproof.record.target import parse_target
+from wireproof.reference_server import faults
 from wireproof.reference_server.config import Config
 from wireproof.reference_server.player import serve_in_thread
 from wireproof.resources import folder
-from wireproof.run import Options, Run
+from wireproof.run.run import Options, Run
 from wireproof.verdict import Status
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
@@ -103,7 +103,7 @@ def judge(upstream: int, tmp_path: Path) -> Judge:
         chosen = [rules.load()[name] for name in RULES]
         with nginx(settings, upstream, tmp_path) as port:
             base = f"http://127.0.0.1:{port}" + (f"/fault/{fault}" if fault else "") + "/v1"
-            run = Run(Options(parse_target(base)), chosen, faults_by_rule())
+            run = Run(Options(parse_target(base)), chosen, faults.by_rule())
             run.record()
             return {r.id: run.outcome(r).status for r in chosen}
 

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from wireproof import cli, rules
-from wireproof.judge import judge_all, recording
-from wireproof.offline import NotATranscript, parse, read_paths
+from wireproof import cli
+from wireproof.judge import rules
+from wireproof.judge.judge import judge_all
+from wireproof.read.recording import recording
+from wireproof.stored.files import NotATranscript, parse, read_paths
 from wireproof.verdict import Status, fold
 from wireproof.wire.transcript import Transcript, to_json
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import rules
+from wireproof.judge import rules
 from wireproof.reference_server.config import Config
 from wireproof.reference_server.player import serve_in_thread
 

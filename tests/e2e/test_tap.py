@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from wireproof.exchange import Exchange
-from wireproof.record.live import Limits, parse_target
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
 from wireproof.record.proxy import PLACEHOLDER, Tap
+from wireproof.record.target import Limits, parse_target
 from wireproof.wire.transcript import Ending, Transcript
 
 from .servers import STREAM_HEAD, Asked, Log, Pieces, answering, completion, event, listen, read_request, response
@@ -79,7 +80,7 @@ def test_requests_of_one_connection_are_told_apart() -> None:
         found = _tapped(f"http://127.0.0.1:{port}/below/v1", client)
     assert [x.completion["choices"][0]["message"]["content"] for x in map(Exchange, found)] == ["answer 1", "answer 2"]
     assert [t.ending for t in found] == [Ending.COMPLETE, Ending.COMPLETE]
-    assert [t.tags.get("reused") for t in found] == [None, "yes"] and found[0].connection == found[1].connection
+    assert [t.tags.reused for t in found] == [False, True] and found[0].connection == found[1].connection
     assert [a.path for a in seen] == ["/below/v1/chat/completions"] * 2
     assert {a.headers["host"] for a in seen} == {f"127.0.0.1:{port}"}
     assert {a.headers["authorization"] for a in seen} == {f"Bearer {KEY}"}
@@ -136,7 +137,7 @@ def test_a_body_that_ends_with_its_connection() -> None:
 
     with answering(answer) as url:
         found = _tapped(url, _ask)
-    assert found[0].ending is Ending.COMPLETE and Exchange(found[0]).done
+    assert found[0].ending is Ending.COMPLETE and exchange_of(found[0]).done
 
 
 def test_a_client_that_leaves_is_passed_on_at_once() -> None:
@@ -201,7 +202,7 @@ def test_a_target_with_https(tls: tuple[ssl.SSLContext, Path]) -> None:  # noqa:
     trusting = ssl.create_default_context(cafile=str(tls[1]))
     with answering(answer, tls[0]) as url:
         found = _tapped(url, _ask, tls=trusting)
-    assert Exchange(found[0]).ok and found[0].request.url.startswith("https://")
+    assert exchange_of(found[0]).ok and found[0].request.url.startswith("https://")
 
 
 def test_a_target_that_is_not_there() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from wireproof.record import preflight
-from wireproof.record.live import Limits, parse_target
+from wireproof.record.target import Limits, parse_target
 from wireproof.reference_server import faults
 from wireproof.reference_server.config import Config
 from wireproof.reference_server.player import serve_in_thread

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import rules
+from wireproof.judge import rules
 
 from . import environments
 from .helpers import ROOT, command, environment

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wireproof.runrecord import RunRecord, validate, verdict_json
+from wireproof.stored.run_record import RunRecord, validate, verdict_json
 from wireproof.verdict import Status, Verdict, Violation
 from wireproof.wire.transcript import Capture, Ending, Read, Request, Transcript, to_json
 

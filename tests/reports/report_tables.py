@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from report_records import HOSTILE, hostile, record, transcript
 
-from wireproof.runrecord import RunRecord, validate
-from wireproof.tables import Cell, Outcome, Row, Table, as_json
+from wireproof.stored.run_record import RunRecord, validate
+from wireproof.tables.table import Cell, Effect, Row, Table, as_json
 from wireproof.wire.transcript import Transcript
 
 KEYWORDS: dict[str, tuple[str, ...]] = {
@@ -65,21 +65,21 @@ def keywords(
 
 def _cell(name: str, ignored: Sequence[str], refused: Sequence[str], sent: str) -> Cell:
     if name in ignored:
-        return Cell(Outcome.IGNORED, f'{{"value": [7, 7]}}: {name.split("-")[1]}', sent)
+        return Cell(Effect.IGNORED, f'{{"value": [7, 7]}}: {name.split("-")[1]}', sent)
     if name in refused:
-        return Cell(Outcome.REFUSED, f"400 the keyword {name.split('-')[1]} is not supported", sent)
+        return Cell(Effect.REFUSED, f"400 the keyword {name.split('-')[1]} is not supported", sent)
     if name == "any-$ref-5":
-        return Cell(Outcome.UNCLEAR, 'cut by max_tokens: {"value": {"next": {"next": {"next"', sent)
-    return Cell(Outcome.HELD, '{"value": "ffff-00"}', sent)
+        return Cell(Effect.UNCLEAR, 'cut by max_tokens: {"value": {"next": {"next": {"next"', sent)
+    return Cell(Effect.HELD, '{"value": "ffff-00"}', sent)
 
 
 def choices() -> Table:
     """What each tool_choice came to."""
 
-    def outcome(text: str) -> Outcome:
+    def outcome(text: str) -> Effect:
         if text.startswith("400"):
-            return Outcome.REFUSED
-        return Outcome.IGNORED if "get_time · stop" in text else Outcome.HELD
+            return Effect.REFUSED
+        return Effect.IGNORED if "get_time · stop" in text else Effect.HELD
 
     rows = []
     for name, texts in CHOICES.items():
@@ -113,8 +113,8 @@ def tabled(version: str = "0.11.2", **changes: object) -> RunRecord:
 
 def hostile_tables() -> RunRecord:
     """Tables in which everything that a target can choose, and everything else, is an attack."""
-    cells = {w: Cell(o, HOSTILE * 20, f"{HOSTILE}-{o}") for w, o in zip(("plain", HOSTILE), Outcome, strict=False)}
-    ignored = {"plain": Cell(Outcome.IGNORED, HOSTILE, "evil")}
+    cells = {w: Cell(o, HOSTILE * 20, f"{HOSTILE}-{o}") for w, o in zip(("plain", HOSTILE), Effect, strict=False)}
+    ignored = {"plain": Cell(Effect.IGNORED, HOSTILE, "evil")}
     rows = (Row(HOSTILE, (HOSTILE, HOSTILE, HOSTILE), cells), Row("x", (HOSTILE, "", "x"), ignored))
     grouped = Table(HOSTILE, HOSTILE, HOSTILE, (HOSTILE, HOSTILE, HOSTILE), ("plain", HOSTILE), rows)
     flat = replace(grouped, id="flat", heads=(HOSTILE,), rows=tuple(replace(r, labels=(r.name,)) for r in rows))

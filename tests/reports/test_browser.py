@@ -14,7 +14,7 @@ from report_records import hostile, record
 from report_tables import hostile_tables, tabled
 
 from wireproof.reports import html
-from wireproof.runrecord import RunRecord
+from wireproof.stored.run_record import RunRecord
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 Dump = Callable[..., str]

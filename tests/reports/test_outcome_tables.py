@@ -15,16 +15,20 @@ from report_records import HOSTILE, record
 from report_tables import KEYWORDS, choices, hostile_tables, keywords, tabled, with_tables
 from rich.console import Console
 
-from wireproof import check, rules, runrecord, terminal
-from wireproof.keywords import scenarios
-from wireproof.record.live import parse_target
+from wireproof.judge import rules
+from wireproof.judge.summary import Summary
 from wireproof.record.preflight import Engine
+from wireproof.record.target import parse_target
 from wireproof.reference_server import memory
 from wireproof.reports import html, junit, markdown, matrix, outcomes
-from wireproof.run import Options, Run, header
-from wireproof.runrecord import RunRecord
-from wireproof.summary import Summary
-from wireproof.tables import Cell, Outcome, Row, tables
+from wireproof.run import check
+from wireproof.run.run import Options, Run, header
+from wireproof.scenarios.keywords import scenarios
+from wireproof.show import terminal
+from wireproof.stored import run_record
+from wireproof.stored.run_record import RunRecord
+from wireproof.tables.all import tables
+from wireproof.tables.table import Cell, Effect, Row
 
 LINE = "JSON Schema keywords: 175 held, 7 refused, 1 unclear, 4 ignored: format, multipleOf, uniqueItems, not"
 EMPTY = replace(keywords(), rows=())
@@ -106,7 +110,7 @@ def test_what_was_ignored_comes_first_and_every_symbol_has_its_word() -> None:
     assert text.index("plain ignored") < text.index('class="grid"') < text.index("187 exchanges behind this table")
     assert len(re.findall(r'<tr class="hot">', text)) == 4
     for symbol, word in re.findall(r"<b>(.)</b>(?:<span class=\"unseen\">)? (\w+)", text):
-        assert word.isdigit() or outcomes.SYMBOLS[Outcome(word)] == symbol
+        assert word.isdigit() or outcomes.SYMBOLS[Effect(word)] == symbol
 
 
 def test_every_outcome_leads_to_its_exchange() -> None:
@@ -201,15 +205,15 @@ def test_the_json_matrix_has_a_cell_for_each_record() -> None:
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ("held refused unclear ignored", Outcome.IGNORED),
-        ("unclear held refused", Outcome.REFUSED),
-        ("held unclear", Outcome.UNCLEAR),
-        ("held", Outcome.HELD),
+        ("held refused unclear ignored", Effect.IGNORED),
+        ("unclear held refused", Effect.REFUSED),
+        ("held unclear", Effect.UNCLEAR),
+        ("held", Effect.HELD),
     ],
 )
-def test_the_worst_is_what_is_nearest_to_a_finding(given: str, wanted: Outcome) -> None:
+def test_the_worst_is_what_is_nearest_to_a_finding(given: str, wanted: Effect) -> None:
     row = Row("r", ("r",), {})
-    found = [outcomes.Found(row, "plain", Cell(Outcome(o), "", "")) for o in given.split()]
+    found = [outcomes.Found(row, "plain", Cell(Effect(o), "", "")) for o in given.split()]
     assert outcomes.worst(found) is wanted
 
 
@@ -225,17 +229,17 @@ def test_check_makes_the_tables_of_a_record_again(tmp_path: Path) -> None:
     run.open(path, header(chosen, mode="memory", url="", engine=Engine(), model="m", level="must", suites=()))
     run.use(recorded)
     run.finish()
-    made = runrecord.read(path)
+    made = run_record.read(path)
     assert list(made.tables) == tables(recorded.exchanges) and made.tables[0].counts()["held"] > 0
     page = tmp_path / "again.html"
     check.check([path], chosen, record=again, html=page)
-    assert runrecord.read(again).tables == made.tables
+    assert run_record.read(again).tables == made.tables
     assert 'id="table-keywords"' in page.read_text(encoding="utf-8")
     check.check([path, again], chosen, record=tmp_path / "both.jsonl")
-    both = runrecord.read(tmp_path / "both.jsonl").tables
+    both = run_record.read(tmp_path / "both.jsonl").tables
     assert [t.title.split("/")[-1] for t in both] == ["run.jsonl", "again.jsonl"]  # none hides the other
 
 
 def test_hostile_text_is_not_lost_in_a_line() -> None:
-    row = Row(HOSTILE, (HOSTILE,), {"plain": Cell(Outcome.IGNORED, "", "")})
+    row = Row(HOSTILE, (HOSTILE,), {"plain": Cell(Effect.IGNORED, "", "")})
     assert "\\u202eoverride" in terminal.table_line(replace(EMPTY, rows=(row,)))

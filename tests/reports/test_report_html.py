@@ -11,7 +11,7 @@ from report_tables import hostile_tables, tabled
 
 from wireproof.reports import html
 from wireproof.resources import folder
-from wireproof.runrecord import RunRecord
+from wireproof.stored.run_record import RunRecord
 
 VOID = {"meta", "link", "br", "wbr", "img", "input", "hr"}
 

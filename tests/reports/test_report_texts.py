@@ -12,11 +12,11 @@ import pytest
 from report_records import HOSTILE, hostile, record, transcript
 from rich.console import Console
 
-from wireproof import terminal
-from wireproof.failure import excerpt
+from wireproof.judge.summary import summarize
 from wireproof.reports import junit, markdown, matrix
-from wireproof.runrecord import RunRecord
-from wireproof.summary import summarize
+from wireproof.show import terminal
+from wireproof.show.failure import excerpt
+from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status, Verdict, Violation
 
 

@@ -10,17 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import client_outcomes, clients, rules, scenario
-from wireproof.judge import UNSENT, Judge, recording
-from wireproof.record.live import Limits, parse_target
+from wireproof.judge import rules
+from wireproof.judge.judge import Judge
+from wireproof.read import client_outcomes
+from wireproof.read.recording import recording
 from wireproof.record.proxy import Tap
 from wireproof.record.recorder import Recorder, Unavailable
+from wireproof.record.target import Limits, parse_target
 from wireproof.reference_server import player
 from wireproof.reference_server.app import App
 from wireproof.reference_server.config import Config
 from wireproof.reference_server.memory import MemorySender
 from wireproof.runners.clients import environments, play
 from wireproof.runners.clients.play import Driver, DriverError, perform
+from wireproof.scenarios import clients, scenario
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Transcript
 
@@ -113,8 +116,8 @@ def _performed(driver: Driver) -> list[tuple[str, Transcript]]:
 
 def test_an_outcome_travels_with_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [(task, found)] = _performed(_driver(tmp_path, monkeypatch, HELLO + ASK + SAY))
-    assert task == "plain" and found.raw and '"ok": true' in found.tags["outcome"]
-    assert found.tags["client"] == "fake" and found.tags["versions"] == "fake 1"
+    assert task == "plain" and found.raw and '"ok": true' in found.tags.outcome
+    assert found.tags.client == "fake" and found.tags.versions == "fake 1"
 
 
 def test_an_outcome_of_an_odd_form_is_no_error_of_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +156,7 @@ def test_most_tasks_of_a_hanging_client_or_target_are_not_waited_for(
     except DriverError as error:  # the client that hangs has sent nothing at all
         assert "sent nothing" in str(error)
     else:
-        assert "3 tasks in a row" in json.loads(found[0][1].tags[UNSENT])[list(clients.TASKS)[5]]
+        assert "3 tasks in a row" in json.loads(found[0][1].tags.unsent)[list(clients.TASKS)[5]]
     assert asked == list(clients.TASKS)[:3]
 
 

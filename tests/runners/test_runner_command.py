@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import runrecord
 from wireproof.runners import provision
 from wireproof.runners.__main__ import main
 from wireproof.runners.provision import Home, find_python
 from wireproof.runners.recipes import EngineError, Environment, load
+from wireproof.stored import run_record
 
 FAKE = Path(__file__).with_name("fake_engine.py")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -76,7 +76,7 @@ def test_an_engine_is_started_judged_and_stopped(
     assert "reference-0.1: stopped\n" in text
     assert not listening(port_of(text))
     assert sorted(p.name for p in out.iterdir()) == ["reference-0.1.html", "reference-0.1.jsonl"]
-    record = runrecord.read(out / "reference-0.1.jsonl")
+    record = run_record.read(out / "reference-0.1.jsonl")
     assert not record.crashed
     assert record.label == "reference 0.1"
     assert str(tmp_path) not in (out / "reference-0.1.html").read_text(encoding="utf-8")
@@ -112,7 +112,7 @@ def test_sigterm_stops_the_engine_and_keeps_the_record(words: list[str], tmp_pat
     assert "wireproof: stopped by SIGTERM" in text
     assert "reference-0.1: stopped\n" in text
     assert not listening(port)
-    record = runrecord.read(tmp_path / "reference-0.1.jsonl")
+    record = run_record.read(tmp_path / "reference-0.1.jsonl")
     assert not record.crashed and record.end is not None and record.end["exit"] == 3
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import runrecord
 from wireproof.runners import standing
 from wireproof.runners.__main__ import main
 from wireproof.runners.provision import Home
 from wireproof.runners.recipes import Catalogue, EngineError, load
+from wireproof.stored import run_record
 from wireproof.verdict import Status
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -219,7 +219,7 @@ def test_the_record_says_what_stood_behind(world: World, capfd: pytest.CaptureFi
     code = main(["run", "gateway-2:reference:done.twice", *world.words, "--", "--suite", "done"])
     text = capfd.readouterr().out
     assert code == 1, text
-    record = runrecord.read(world.out / "gateway-2-over-reference-done.twice.jsonl")
+    record = run_record.read(world.out / "gateway-2-over-reference-done.twice.jsonl")
     assert record.label == "gateway 2 over reference, done.twice"
     assert {v.rule for v in record.verdicts if v.status is Status.FAIL} == {"done.marker.once-and-last"}
 

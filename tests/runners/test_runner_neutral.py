@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wireproof import runrecord
 from wireproof.reports import html
 from wireproof.runners.neutral import Neutraliser, clean_record, neutral
+from wireproof.stored import run_record
 from wireproof.wire.transcript import Ending, Read, Request, Transcript, to_json
 
 HOME = Path("/home/ann/.cache/wp")
@@ -58,7 +58,7 @@ def transcript(*cuts: int) -> Transcript:
 def test_a_path_across_two_reads(cut: int) -> None:
     line = {"kind": "transcript", **to_json(transcript(cut))}
     after = Neutraliser([HOME]).line(line)
-    clean = runrecord.from_json(after)
+    clean = run_record.from_json(after)
     assert [len(r.data) for r in clean.reads] == [cut, len(HEAD + BODY) - cut]
     assert [r.at for r in clean.reads] == [0, 0.1]
     assert b"/home/ann" not in clean.raw and b"/home/ann" not in clean.request.body
@@ -72,13 +72,13 @@ def test_a_whole_record(tmp_path: Path) -> None:
         "selection": {"mode": "live", "level": "must", "suites": [], "rules": 0},
     }  # fmt: skip
     source, target = tmp_path / "raw.jsonl", tmp_path / "out" / "clean.jsonl"
-    with runrecord.Writer(source, header) as writer:
+    with run_record.Writer(source, header) as writer:
         writer.transcript(transcript(40, 70))
         writer.end({}, dict.fromkeys(("requests", "prompt_tokens", "completion_tokens", "seconds"), 0), 0)
     with source.open("a", encoding="utf-8") as file:
         file.write('{"kind": "verd')  # torn
     clean_record(source, target, [HOME])
-    record = runrecord.read(target)
+    record = run_record.read(target)
     assert not record.crashed
     assert [p.name for p in target.parent.iterdir()] == ["clean.jsonl"]
     assert "/home/ann" not in target.read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from wireproof.exchange import Exchange
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
 from wireproof.wire.transcript import Ending
 
 from .wire import chunk, exchange, plain, stream
@@ -58,13 +59,13 @@ def words(
     )
     t = x.transcript
     reads = t.reads if complete else t.reads[:-1]
-    return Exchange(replace(t, ending=ending, ended_at=times[-1], reads=reads))
+    return exchange_of(replace(t, ending=ending, ended_at=times[-1], reads=reads))
 
 
 def no_answer(scenario: str, step: str, ending: Ending, seconds: float = 0.5) -> Exchange:
     """A request without a single byte of answer."""
     t = plain(request={"max_tokens": 2000}, scenario=scenario, step=step).transcript
-    return Exchange(replace(t, reads=(), ending=ending, ended_at=seconds))
+    return exchange_of(replace(t, reads=(), ending=ending, ended_at=seconds))
 
 
 def left_stream(after: list[float], **changes: Any) -> list[Exchange]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from wireproof.exchange import Exchange
+from wireproof.read.exchange import Exchange
 from wireproof.reference_server.memory import record
-from wireproof.scenario import load
+from wireproof.scenarios.catalog import load
 from wireproof.suites.auth.test_answers import WRONG_KEY
 from wireproof.verdict import Status
 

@@ -12,11 +12,13 @@ from dataclasses import replace
 
 import pytest
 
-from wireproof import rules
-from wireproof.exchange import Exchange
-from wireproof.judge import Judge, Recording, Take
+from wireproof.judge import rules
+from wireproof.judge.judge import Judge
+from wireproof.judge.rules import Each, Of, Rule
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Recording, Take
 from wireproof.reference_server.memory import record
-from wireproof.rules import Each, Of, Rule
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending, Read
 
@@ -41,7 +43,7 @@ def _busy(x: Exchange, status: int) -> Exchange:
     headers = {**same, "Content-Type": "application/json", "Content-Length": str(len(body)), "Retry-After": "1"}
     head = f"HTTP/1.1 {status} Busy\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
     read = Read(0.001, head.encode() + body)
-    return Exchange(replace(x.transcript, reads=(read,), ending=Ending.COMPLETE, ended_at=0.001))
+    return exchange_of(replace(x.transcript, reads=(read,), ending=Ending.COMPLETE, ended_at=0.001))
 
 
 def _recordings(r: Rule, status: int) -> Iterator[Recording]:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from wireproof import aborts, cancel_table, gauges, tables
-from wireproof.exchange import Exchange
+from wireproof.read import aborts, gauges
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
 from wireproof.reference_server.memory import record
-from wireproof.tables import Outcome
+from wireproof.tables import cancellation, keywords_and_choice
+from wireproof.tables.table import Effect
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -159,7 +161,7 @@ def test_a_model_that_stops_by_itself_proves_nothing(looks: int, more: dict[str,
 
 def test_an_abort_that_comes_late_is_none() -> None:
     found = left_stream([1, 1, 1, 1, 1, 0])
-    slow = [Exchange(replace(x.transcript, ended_at=1.5)) if x.transcript.step == "after" else x for x in found]
+    slow = [exchange_of(replace(x.transcript, ended_at=1.5)) if x.transcript.step == "after" else x for x in found]
     assert broken(*slow, areas=AREAS) == {STREAM}
     assert "aborted only after 7.9 to 9.5 s" in explain(STREAM, *slow)
 
@@ -183,7 +185,7 @@ def _box(calm: float, busy: float, again: float, left: Exchange | None = None) -
 
     def probe(step: str, seconds: float) -> Exchange:
         t = plain(scenario=name, step=step, times=[seconds]).transcript
-        return Exchange(replace(t, ended_at=seconds))
+        return exchange_of(replace(t, ended_at=seconds))
 
     return [
         *(probe("calm", calm) for _ in range(3)),
@@ -240,7 +242,7 @@ def _others(other: Exchange, again: Exchange | None = None) -> list[Exchange]:
 def _other(*, finish: str | None = "stop", ending: Ending = Ending.COMPLETE) -> Exchange:
     chunks = text(*["a "] * 5, finish=finish) if finish else text(*["a "] * 5)[:-1]
     x = stream(*chunks, times=[0.1 * n for n in range(9)], scenario="cancel-others", step="other")
-    return Exchange(replace(x.transcript, ending=ending, ended_at=0.8))
+    return exchange_of(replace(x.transcript, ending=ending, ended_at=0.8))
 
 
 UNDISTURBED, REUSED = "cancel.others.undisturbed", "operations.request-id.reused-after-cancel"
@@ -256,7 +258,7 @@ def test_a_stream_beside_one_that_is_left() -> None:
         assert verdict(UNDISTURBED, *_others(disturbed)) is Status.FAIL
     unfinished = stream(*text("a ")[:-1], scenario="cancel-others", step="alone")
     assert verdict(UNDISTURBED, unfinished, *_others(_other(finish=None))[1:]) is Status.INCONCLUSIVE
-    early = Exchange(replace(_other().transcript, ended_at=0.05))
+    early = exchange_of(replace(_other().transcript, ended_at=0.05))
     assert verdict(UNDISTURBED, *_others(early)) is Status.INCONCLUSIVE
 
 
@@ -326,29 +328,29 @@ def test_odd_answers_are_no_exception(junk: Any) -> None:
     broken(*odd, areas=AREAS)
     streams = [stream(junk, scenario=name, step=step) for name in names for step in steps if isinstance(junk, dict)]
     broken(*streams, areas=AREAS)
-    tables.tables([*odd, *streams])
+    keywords_and_choice.tables([*odd, *streams])
 
 
 def test_the_table() -> None:
-    table = cancel_table.table([*left_stream([1, 1, 0]), *_box(0.2, 0.8, 0.8)])
+    table = cancellation.table([*left_stream([1, 1, 0]), *_box(0.2, 0.8, 0.8)])
     (row,) = table.rows
     assert [(name, c.outcome, c.text[:23]) for name, c in row.cells.items()] == [
-        ("gauge", Outcome.HELD, "aborted within 206 ms"),
-        ("black box", Outcome.IGNORED, "still busy: a short req"),
+        ("gauge", Effect.HELD, "aborted within 206 ms"),
+        ("black box", Effect.IGNORED, "still busy: a short req"),
     ]
     assert row.cells["gauge"].transcript == "t-cancel-stream-left"
-    assert tables.from_json(tables.as_json(table)) == table
+    assert keywords_and_choice.from_json(keywords_and_choice.as_json(table)) == table
 
 
 def test_of_several_samples_the_worst_one_is_in_the_table() -> None:
-    again = [Exchange(replace(x.transcript, sample=1)) for x in left_stream(BUSY)]
-    (row,) = cancel_table.table([*left_stream([1, 0]), *again]).rows
-    assert row.cells["gauge"].outcome is Outcome.IGNORED
+    again = [exchange_of(replace(x.transcript, sample=1)) for x in left_stream(BUSY)]
+    (row,) = cancellation.table([*left_stream([1, 0]), *again]).rows
+    assert row.cells["gauge"].outcome is Effect.IGNORED
 
 
 def test_the_table_of_a_deaf_server() -> None:
     names = ["cancel-stream", "cancel-plain", "cancel-prefill", "cancel-n4", "cancel-black-box", "cancel-structured"]
-    (deaf,) = tables.tables(record("cancel.router-goes-on", scenarios=names).exchanges)
+    (deaf,) = keywords_and_choice.tables(record("cancel.router-goes-on", scenarios=names).exchanges)
     assert deaf.counts() == {"held": 0, "refused": 0, "ignored": 6, "unclear": 0}
-    (bare,) = tables.tables(record("legal.no-metrics", scenarios=names).exchanges)
+    (bare,) = keywords_and_choice.tables(record("legal.no-metrics", scenarios=names).exchanges)
     assert bare.counts() == {"held": 1, "refused": 0, "ignored": 0, "unclear": 5}

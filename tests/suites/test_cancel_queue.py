@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from wireproof import aborts, cancel_table, gauges, tables
-from wireproof.exchange import Exchange
+from wireproof.read import aborts, gauges
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
 from wireproof.reference_server.memory import record
-from wireproof.tables import Outcome
+from wireproof.tables import cancellation, keywords_and_choice
+from wireproof.tables.table import Effect
 from wireproof.verdict import Status
-from wireproof.wire.transcript import Ending
+from wireproof.wire.transcript import Ending, Tags
 
 from .leaving import metrics, no_answer, words
 from .wire import broken, explain, plain, stream, verdict
@@ -108,7 +110,7 @@ def test_places_of_the_bundled_server() -> None:
 
 def _gpu(step: str, used: str, took: str = "0.200") -> Exchange:
     t = metrics(step, 0, "cancel-gpu").transcript
-    return Exchange(replace(t, tags={**t.tags, gauges.GPU: used, gauges.GPU_SECONDS: took}))
+    return exchange_of(replace(t, tags=replace(t.tags, gpu=used, gpu_seconds=took)))
 
 
 def _gpus(idle: str, busy: str, after: list[str], pace: float = 0.02) -> list[Exchange]:
@@ -150,9 +152,9 @@ def test_an_answer_that_may_have_been_over_is_no_abort() -> None:
 def test_a_gauge_that_hides_what_is_computed() -> None:
     """Protects users of a server whose metrics look fine while its GPU works for nobody."""
     found = record("cancel.gauge-falls-only", scenarios=["cancel-stream", "cancel-gpu"]).exchanges
-    (table,) = tables.tables(found)
+    (table,) = keywords_and_choice.tables(found)
     cells = {channel: cell.outcome for row in table.rows for channel, cell in row.cells.items()}
-    assert cells == {cancel_table.GAUGE: Outcome.HELD, cancel_table.GPU: Outcome.IGNORED}
+    assert cells == {cancellation.GAUGE: Effect.HELD, cancellation.GPU: Effect.IGNORED}
 
 
 @pytest.mark.parametrize("junk", [None, 7, "x", [], {"choices": 7}])
@@ -161,11 +163,11 @@ def test_odd_answers_are_no_exception(junk: Any) -> None:
     steps = ("baseline", "settled", "filling", "filled", "during", "left", "after", "holder", "control")
     names = ("cancel-queued", "cancel-gpu")
     odd = [plain(junk, scenario=name, step=step) for name in names for step in steps]
-    tagged = [Exchange(replace(x.transcript, tags={gauges.GPU: "nan", gauges.GPU_SECONDS: "inf"})) for x in odd]
+    tagged = [exchange_of(replace(x.transcript, tags=Tags(gpu="nan", gpu_seconds="inf"))) for x in odd]
     streams = [stream(junk, scenario=name, step=step) for name in names for step in steps if isinstance(junk, dict)]
     for found in (odd, tagged, streams):
         broken(*found, areas=AREAS)
-        tables.tables(found)
+        keywords_and_choice.tables(found)
 
 
 # -- the engine behind a gateway -------------------------------------------------------------------
@@ -175,5 +177,5 @@ def test_a_look_at_the_engine_behind_is_judged_by_no_rule_about_the_target() -> 
     """Protects a gateway from being billed for what the engine's own port does."""
     bad = plain("no json", headers={}, method="GET", path="/metrics", status=500)
     assert broken(bad) != set()
-    behind = Exchange(replace(bad.transcript, tags={gauges.BEHIND: "yes"}))
+    behind = exchange_of(replace(bad.transcript, tags=Tags(behind=True)))
     assert broken(behind) == set()

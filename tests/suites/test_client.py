@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from wireproof import clients, rules
-from wireproof.exchange import Exchange
-from wireproof.judge import Judge
+from wireproof.judge import rules
+from wireproof.judge.judge import Judge
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios import clients
 from wireproof.verdict import Status, Verdict
 from wireproof.wire.transcript import Ending
 

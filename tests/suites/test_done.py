@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from wireproof.exchange import Exchange
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -81,7 +82,7 @@ def test_a_torn_body_and_our_own_leaving_are_not_judged() -> None:
     for ending in (Ending.CLIENT_LEFT, Ending.RESET):
         x = stream(*HELLO[:2], done=False, ending=ending)
         reads = x.transcript.reads[:-1]  # the last chunk of the transfer coding never came
-        torn = Exchange(x.transcript.__class__(**{**x.transcript.__dict__, "reads": reads}))
+        torn = exchange_of(x.transcript.__class__(**{**x.transcript.__dict__, "reads": reads}))
         assert mine(torn) == set()
         assert verdict("done.marker.exact", torn) is Status.INCONCLUSIVE
         assert verdict("done.choices.all-finished", torn) is Status.INCONCLUSIVE

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from wireproof import fuzz
-from wireproof.exchange import Exchange
-from wireproof.scenario import load
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios import fuzz
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import Status
 
 from .wire import broken, chunk, completion, explain, plain, stream, text, usage, verdict

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from wireproof.exchange import Exchange
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -147,7 +148,7 @@ def test_body_framed_exactly_fails(x: Exchange) -> None:
 def test_a_connection_without_an_answer_is_not_framed() -> None:
     gone = plain().transcript
     for ending in (Ending.CLOSED, Ending.RESET):
-        x = Exchange(type(gone)(id="t", scenario="plain-greedy", request=gone.request, reads=(), ending=ending))
+        x = exchange_of(type(gone)(id="t", scenario="plain-greedy", request=gone.request, reads=(), ending=ending))
         assert failing(x) == {"http.body.framed-exactly"}
 
 
@@ -242,7 +243,7 @@ def test_body_too_large_refused() -> None:
         assert verdict(rule, refusal(status, "body-too-large")) is expected
     assert verdict(rule, plain(scenario="body-too-large")) is Status.PASS
     gone = plain(scenario="body-too-large").transcript
-    x = Exchange(type(gone)(id="t", scenario="body-too-large", request=gone.request, reads=(), ending=Ending.RESET))
+    x = exchange_of(type(gone)(id="t", scenario="body-too-large", request=gone.request, reads=(), ending=Ending.RESET))
     assert verdict(rule, x) is Status.FAIL
 
 
@@ -281,7 +282,7 @@ def steps(*connections: int, **headers: str | None) -> list[Exchange]:
         given = [*text("hi")] if step == "stream" else []
         t = build(*given, headers=named, scenario="connection-reuse", step=step).transcript
         values = {name: getattr(t, name) for name in t.__dataclass_fields__}
-        made.append(Exchange(type(t)(**{**values, "connection": number})))
+        made.append(exchange_of(type(t)(**{**values, "connection": number})))
     return made
 
 

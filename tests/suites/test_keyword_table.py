@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from wireproof import keywords
-from wireproof.exchange import Exchange
-from wireproof.runrecord import Writer, read
-from wireproof.tables import Outcome, as_json, from_json, keyword_outcome, tables
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios import keywords
+from wireproof.stored.run_record import Writer, read
+from wireproof.tables.all import tables
+from wireproof.tables.keywords_and_choice import keyword_outcome
+from wireproof.tables.table import Effect, as_json, from_json
 
 from .wire import completion, plain, stream, text
 
@@ -52,35 +55,35 @@ FOUR = [True] * 4
 @pytest.mark.parametrize(
     ("x", "outcome", "words"),
     [
-        (said("min-items", {"value": FOUR}), Outcome.HELD, "true, true"),
-        (said("min-items", {"value": [True]}), Outcome.IGNORED, "minItems"),
-        (said("min-items", {"value": FOUR, "more": 1}), Outcome.IGNORED, "additionalProperties"),
-        (said("min-items", "[true]"), Outcome.IGNORED, "type"),
-        (said("min-items", "four of them"), Outcome.IGNORED, "no JSON"),
-        (said("min-items", ""), Outcome.IGNORED, "no JSON"),
-        (said("min-items", '{"value": [tr', "length"), Outcome.UNCLEAR, "cut by max_tokens"),
-        (plain(ERROR, status=400, **asked("min-items")), Outcome.REFUSED, "no minItems here"),
-        (plain(ERROR, status=422, **asked("min-items")), Outcome.REFUSED, "422"),
-        (plain({"detail": "no"}, status=400, **asked("min-items")), Outcome.UNCLEAR, "400"),
-        (plain(ERROR, status=500, **asked("min-items")), Outcome.UNCLEAR, "500"),
-        (plain(ERROR, **asked("min-items")), Outcome.UNCLEAR, "not a completion"),
-        (plain(b"[]", **asked("min-items")), Outcome.UNCLEAR, "not a JSON object"),
-        (plain(completion({"content": None}), **asked("min-items")), Outcome.UNCLEAR, "content is None"),
-        (called("min-items", json.dumps({"value": FOUR})), Outcome.HELD, "true"),
-        (called("min-items", json.dumps({"value": []})), Outcome.IGNORED, "minItems"),
-        (called("min-items", "{"), Outcome.IGNORED, "no JSON"),
-        (called("min-items", {"value": FOUR}), Outcome.UNCLEAR, "no arguments"),
-        (called("min-items", "{}", name="other"), Outcome.UNCLEAR, "another name"),
-        (called("min-items", "{}", name=["answer"]), Outcome.UNCLEAR, "another name"),  # type: ignore[arg-type]
-        (called("min-items", '{"va', finish="length"), Outcome.UNCLEAR, "cut"),
-        (plain(completion("I will not."), **asked("min-items", "tool")), Outcome.UNCLEAR, "no tool call"),
-        (stream(*text('{"value": [true', "]}"), **asked("min-items", "stream")), Outcome.IGNORED, "minItems"),
-        (stream(*text(json.dumps({"value": FOUR})), **asked("min-items", "stream")), Outcome.HELD, "true"),
-        (stream(*text("{")[:-1], ERROR, **asked("min-items", "stream")), Outcome.UNCLEAR, "error event"),
-        (stream(raw=b"", **asked("min-items", "stream")), Outcome.UNCLEAR, ""),
+        (said("min-items", {"value": FOUR}), Effect.HELD, "true, true"),
+        (said("min-items", {"value": [True]}), Effect.IGNORED, "minItems"),
+        (said("min-items", {"value": FOUR, "more": 1}), Effect.IGNORED, "additionalProperties"),
+        (said("min-items", "[true]"), Effect.IGNORED, "type"),
+        (said("min-items", "four of them"), Effect.IGNORED, "no JSON"),
+        (said("min-items", ""), Effect.IGNORED, "no JSON"),
+        (said("min-items", '{"value": [tr', "length"), Effect.UNCLEAR, "cut by max_tokens"),
+        (plain(ERROR, status=400, **asked("min-items")), Effect.REFUSED, "no minItems here"),
+        (plain(ERROR, status=422, **asked("min-items")), Effect.REFUSED, "422"),
+        (plain({"detail": "no"}, status=400, **asked("min-items")), Effect.UNCLEAR, "400"),
+        (plain(ERROR, status=500, **asked("min-items")), Effect.UNCLEAR, "500"),
+        (plain(ERROR, **asked("min-items")), Effect.UNCLEAR, "not a completion"),
+        (plain(b"[]", **asked("min-items")), Effect.UNCLEAR, "not a JSON object"),
+        (plain(completion({"content": None}), **asked("min-items")), Effect.UNCLEAR, "content is None"),
+        (called("min-items", json.dumps({"value": FOUR})), Effect.HELD, "true"),
+        (called("min-items", json.dumps({"value": []})), Effect.IGNORED, "minItems"),
+        (called("min-items", "{"), Effect.IGNORED, "no JSON"),
+        (called("min-items", {"value": FOUR}), Effect.UNCLEAR, "no arguments"),
+        (called("min-items", "{}", name="other"), Effect.UNCLEAR, "another name"),
+        (called("min-items", "{}", name=["answer"]), Effect.UNCLEAR, "another name"),  # type: ignore[arg-type]
+        (called("min-items", '{"va', finish="length"), Effect.UNCLEAR, "cut"),
+        (plain(completion("I will not."), **asked("min-items", "tool")), Effect.UNCLEAR, "no tool call"),
+        (stream(*text('{"value": [true', "]}"), **asked("min-items", "stream")), Effect.IGNORED, "minItems"),
+        (stream(*text(json.dumps({"value": FOUR})), **asked("min-items", "stream")), Effect.HELD, "true"),
+        (stream(*text("{")[:-1], ERROR, **asked("min-items", "stream")), Effect.UNCLEAR, "error event"),
+        (stream(raw=b"", **asked("min-items", "stream")), Effect.UNCLEAR, ""),
     ],
 )
-def test_outcomes(x: Exchange, outcome: Outcome, words: str) -> None:
+def test_outcomes(x: Exchange, outcome: Effect, words: str) -> None:
     got, why = keyword_outcome(x)
     assert (got, words in why) == (outcome, True), why
 
@@ -88,9 +91,9 @@ def test_outcomes(x: Exchange, outcome: Outcome, words: str) -> None:
 def test_every_instance_of_the_fixtures() -> None:
     for case in keywords.load().values():
         for value in case.valid:
-            assert keyword_outcome(said(case.id, value))[0] is Outcome.HELD
+            assert keyword_outcome(said(case.id, value))[0] is Effect.HELD
         for value in case.invalid:
-            assert keyword_outcome(said(case.id, value))[0] is Outcome.IGNORED
+            assert keyword_outcome(said(case.id, value))[0] is Effect.IGNORED
 
 
 def _exchanges() -> list[Exchange]:
@@ -126,10 +129,10 @@ def test_table() -> None:
 def test_of_several_samples_the_worst_one_is_shown() -> None:
     """Protects --samples: a keyword that is ignored now and then is ignored."""
     samples = [said("min-items", value) for value in ({"value": FOUR}, {"value": [True]}, {"value": FOUR})]
-    samples = [Exchange(replace(x.transcript, sample=n, id=f"t{n}")) for n, x in enumerate(samples)]
+    samples = [exchange_of(replace(x.transcript, sample=n, id=f"t{n}")) for n, x in enumerate(samples)]
     (found,) = tables(samples)
     (cell,) = found.rows[0].cells.values()
-    assert (cell.outcome, cell.transcript) == (Outcome.IGNORED, "t1")
+    assert (cell.outcome, cell.transcript) == (Effect.IGNORED, "t1")
     assert cell.text.endswith("(1 of 3 samples)")
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from wireproof import keywords
-from wireproof.exchange import Exchange
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios import keywords
 from wireproof.verdict import Status
+from wireproof.wire.transcript import Tags
 
 from .wire import broken, chunk, completion, explain, plain, stream, text, verdict
 
@@ -34,7 +35,7 @@ MAY_REFUSE = {rule for rule in OURS if ".keyword." in rule}
 ERROR = {"error": {"message": "Unimplemented keys", "type": "invalid_request_error", "param": None, "code": None}}
 
 
-def request_of(case: str, how: str = "plain") -> tuple[str, dict[str, Any], dict[str, str]]:
+def request_of(case: str, how: str = "plain") -> tuple[str, dict[str, Any], Tags]:
     """Scenario name, body and tags of a case's request."""
     name = f"keyword-{case}" + ("" if how == "plain" else f"-{how}")
     found = next(s for s in keywords.scenarios() if s.name == name)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from wireproof.conversations_load import nonce
-from wireproof.exchange import Exchange
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios.conversations.load import nonce
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -21,7 +22,7 @@ ERROR = {"error": {"message": "no", "type": "invalid_request_error", "param": No
 
 def took(x: Exchange, seconds: float, **changes: Any) -> Exchange:
     """The same exchange, with times."""
-    return Exchange(replace(x.transcript, ended_at=seconds, timed=True, **changes))
+    return exchange_of(replace(x.transcript, ended_at=seconds, timed=True, **changes))
 
 
 def refusal(status: int, scenario: str, message: str = "no", **more: Any) -> Exchange:
@@ -88,7 +89,7 @@ def test_a_compressed_request() -> None:
 def _idle(second: int, **headers: str) -> list[Exchange]:
     first = plain(scenario="keep-alive-idle", step="first", headers=headers)
     again = plain(scenario="keep-alive-idle", step="second")
-    return [Exchange(replace(x.transcript, connection=n)) for x, n in ((first, 1), (again, second))]
+    return [exchange_of(replace(x.transcript, connection=n)) for x, n in ((first, 1), (again, second))]
 
 
 def test_an_idle_connection() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import brotli
 import pytest
 
-from wireproof.exchange import Exchange
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -107,7 +108,7 @@ def test_what_shows_nothing(coding: str) -> None:
     assert verdict(rule, bare(1, 0.002), packed(coding, 1000)) is Status.INCONCLUSIVE, "nothing to compare with"
     few = stream(*EVENTS[:20], times=[0.1 * n for n in range(22)], scenario=name)
     assert verdict(rule, bare(), few) is Status.INCONCLUSIVE
-    untimed = Exchange(replace(packed(coding, 1000).transcript, timed=False))
+    untimed = exchange_of(replace(packed(coding, 1000).transcript, timed=False))
     assert verdict(rule, bare(), untimed) is Status.NOT_APPLICABLE
     error = {"error": {"message": "no", "type": "server_error", "param": None, "code": None}}
     assert verdict(rule, bare(), plain(error, status=500, scenario=name)) is Status.INCONCLUSIVE
@@ -133,5 +134,5 @@ def test_odd_answers_are_no_exception(coding: str, junk: Any) -> None:
         stream(*([junk] * 50 if isinstance(junk, dict) else []), times=[1.0], scenario=name),
     ):
         broken(bare(), x, areas=("operations",))
-        broken(Exchange(replace(x.transcript, scenario="stream-long")), packed(coding, 1000), areas=("operations",))
+        broken(exchange_of(replace(x.transcript, scenario="stream-long")), packed(coding, 1000), areas=("operations",))
     broken(bare(), no_answer(name, "", Ending.CLOSED), areas=("operations",))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wireproof.exchange import Exchange
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import Status
 
 from .test_toolstream import ARGUMENTS, AUTO, FORCED, calling, first, later

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from wireproof.exchange import Exchange
-from wireproof.scenario import load
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 

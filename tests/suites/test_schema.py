@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wireproof.exchange import Exchange
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import Status
 
 from .wire import broken, chunk, completion, explain, plain, stream, text, usage, usage_chunk, verdict

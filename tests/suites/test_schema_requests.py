@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from wireproof.conversations_schema import CONTROL
-from wireproof.exchange import Exchange
-from wireproof.formatted import bad_schema
-from wireproof.judge import Take
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.read.json_answer import bad_schema
+from wireproof.read.recording import Take
+from wireproof.scenarios.conversations.schema import CONTROL
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -87,7 +88,7 @@ def test_bad_schemas(schema: Any) -> None:
     assert broken(no("any", 500, request=request), areas=AREAS) == {rule}
     assert broken(ok("any", "hello", request), areas=AREAS) == {rule}
     dead = no("any", request=request)
-    dead = Exchange(replace(dead.transcript, reads=(), ending=Ending.RESET))
+    dead = exchange_of(replace(dead.transcript, reads=(), ending=Ending.RESET))
     assert verdict(rule, dead) is Status.FAIL and "reset" in explain(rule, dead)
 
 

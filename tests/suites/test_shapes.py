@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from wireproof import shapes
+from wireproof.read import openai_schema
 
 from .wire import chunk, completion, usage
 
 
-@pytest.mark.parametrize("erratum", shapes.errata(), ids=lambda e: f"{e.schema.removesuffix('.json')}-{e.where}")
-def test_an_erratum_that_no_longer_applies_fails(erratum: shapes.Erratum) -> None:
-    found = [(m.where, m.got) for m in shapes.misfits(erratum.schema, erratum.example)]
+@pytest.mark.parametrize("erratum", openai_schema.errata(), ids=lambda e: f"{e.schema.removesuffix('.json')}-{e.where}")
+def test_an_erratum_that_no_longer_applies_fails(erratum: openai_schema.Erratum) -> None:
+    found = [(m.where, m.got) for m in openai_schema.misfits(erratum.schema, erratum.example)]
     assert found == [(erratum.where, erratum.got)], "the schema changed: drop this erratum, or its example"
-    assert shapes.unexcused(erratum.schema, erratum.example) == ()
+    assert openai_schema.unexcused(erratum.schema, erratum.example) == ()
 
 
 def test_right_values_fit() -> None:
-    assert shapes.misfits(shapes.CHUNK, chunk({"role": "assistant", "content": ""})) == ()
-    assert shapes.misfits(shapes.COMPLETION, completion()) == ()
-    assert shapes.misfits(shapes.USAGE, usage()) == ()
+    assert openai_schema.misfits(openai_schema.CHUNK, chunk({"role": "assistant", "content": ""})) == ()
+    assert openai_schema.misfits(openai_schema.COMPLETION, completion()) == ()
+    assert openai_schema.misfits(openai_schema.USAGE, usage()) == ()
     error = {"error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}}
-    assert shapes.misfits(shapes.ERROR, error) == ()
+    assert openai_schema.misfits(openai_schema.ERROR, error) == ()
 
 
 @pytest.mark.parametrize(
@@ -34,15 +34,17 @@ def test_right_values_fit() -> None:
     ],
 )
 def test_a_misfit_says_where(value: dict[str, object], where: str) -> None:
-    assert where in {m.where for m in shapes.unexcused(shapes.CHUNK, value)}
+    assert where in {m.where for m in openai_schema.unexcused(openai_schema.CHUNK, value)}
 
 
 def test_the_shape_decides_and_not_the_text() -> None:
-    assert shapes._shape(chunk({"content": "a"})) == shapes._shape(chunk({"content": "something else"}))
-    assert shapes._shape(chunk({}, finish="stop")) != shapes._shape(chunk({}, finish="eos"))
-    assert shapes._shape(1.0) != shapes._shape(1.5)
+    assert openai_schema._shape(chunk({"content": "a"})) == openai_schema._shape(chunk({"content": "something else"}))
+    assert openai_schema._shape(chunk({}, finish="stop")) != openai_schema._shape(chunk({}, finish="eos"))
+    assert openai_schema._shape(1.0) != openai_schema._shape(1.5)
 
 
 def test_an_erratum_tolerates_what_it_names_only() -> None:
-    assert shapes.unexcused(shapes.CHUNK, chunk({}, system_fingerprint=None)) == ()
-    assert [m.where for m in shapes.unexcused(shapes.CHUNK, chunk({}, system_fingerprint=7))] == ["system_fingerprint"]
+    assert openai_schema.unexcused(openai_schema.CHUNK, chunk({}, system_fingerprint=None)) == ()
+    assert [m.where for m in openai_schema.unexcused(openai_schema.CHUNK, chunk({}, system_fingerprint=7))] == [
+        "system_fingerprint"
+    ]

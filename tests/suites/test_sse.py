@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from wireproof.exchange import Exchange
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
 from wireproof.verdict import Status
-from wireproof.wire.transcript import Ending
+from wireproof.wire.transcript import Ending, Tags
 
 from .wire import broken, chunk, completion, event, explain, plain, stream, text, verdict
 
@@ -153,7 +154,7 @@ def test_a_stream_that_breaks_off_is_judged_elsewhere(size: int, ending: Ending)
     cut = stream(raw=whole, ending=ending).transcript
     reads = cut.reads[:-1]  # without the zero-length chunk
     values = {name: getattr(cut, name) for name in cut.__dataclass_fields__}
-    assert failing(Exchange(type(cut)(**{**values, "reads": reads}))) == set()
+    assert failing(exchange_of(type(cut)(**{**values, "reads": reads}))) == set()
 
 
 def test_status_of_a_stream() -> None:
@@ -161,7 +162,7 @@ def test_status_of_a_stream() -> None:
     values = {name: getattr(x.transcript, name) for name in x.transcript.__dataclass_fields__}
     head, *rest = x.transcript.reads
     odd = type(head)(head.at, head.data.replace(b"200 OK", b"202 Accepted"))
-    assert "sse.response.event-stream" in failing(Exchange(type(x.transcript)(**{**values, "reads": (odd, *rest)})))
+    assert "sse.response.event-stream" in failing(exchange_of(type(x.transcript)(**{**values, "reads": (odd, *rest)})))
 
 
 # -- characters ------------------------------------------------------------------------
@@ -328,5 +329,5 @@ def test_a_stream_beside_others_is_not_judged_by_its_clock() -> None:
     """Protects a server from our own load: its head may come late because we are busy."""
     late = stream("a", "b", times=[2.0] * 6)
     assert verdict("sse.header.sent-early", late) is Status.FAIL
-    beside = Exchange(replace(late.transcript, tags={"beside": "yes"}))
+    beside = exchange_of(replace(late.transcript, tags=Tags(beside=True)))
     assert verdict("sse.header.sent-early", beside) is Status.NOT_APPLICABLE

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wireproof.conversations_tokenize import MESSAGES, TEXT
-from wireproof.exchange import Exchange
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios.conversations.tokenize import MESSAGES, TEXT
 from wireproof.verdict import Status
 
 from .wire import broken, completion, exchange, explain, plain, usage, verdict

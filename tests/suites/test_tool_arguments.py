@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wireproof.markers import MARKERS, call_json, every, found, partial_start
-from wireproof.scenario import load
+from wireproof.read.call_markers import MARKERS, call_json, every, found, partial_start
+from wireproof.scenarios.catalog import load
 from wireproof.verdict import Status
 
 from .test_tool_calls import AREAS, PARIS, REQUIRED, asked, call, named, said, streamed, tool

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from wireproof.conversations_tools import CODE_WORD
-from wireproof.exchange import Exchange
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios.conversations.tools import CODE_WORD
 from wireproof.verdict import Status
 
 from .wire import broken, completion, explain, plain, usage, verdict

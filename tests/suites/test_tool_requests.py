@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from wireproof import scenario
-from wireproof.exchange import Exchange
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.scenarios import scenario
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -110,7 +111,7 @@ def test_no_5xx() -> None:
 def test_no_answer_at_all_is_no_matter_of_tools() -> None:
     """B2-099: http.body.framed-exactly condemns it."""
     x = plain(b"", request_of("tool-minimal"), scenario="tool-minimal", ending=Ending.RESET)
-    silent = Exchange(replace(x.transcript, reads=()))
+    silent = exchange_of(replace(x.transcript, reads=()))
     assert broken(silent, areas=AREAS) == set()
     assert "http.body.framed-exactly" in broken(silent)
 
@@ -171,7 +172,7 @@ def test_illegal_names() -> None:
 
 def step(name: str, x: Exchange) -> Exchange:
     """The exchange as a step of the conversation about large requests."""
-    return Exchange(replace(x.transcript, scenario="tool-large", step=name, id=name))
+    return exchange_of(replace(x.transcript, scenario="tool-large", step=name, id=name))
 
 
 def large(*answers: Exchange) -> list[Exchange]:

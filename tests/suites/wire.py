@@ -15,11 +15,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from wireproof import rules
-from wireproof.exchange import Exchange
-from wireproof.judge import Recording, Take, failures, judge_all
+from wireproof.judge import rules
+from wireproof.judge.judge import failures, judge_all
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Recording, Take
 from wireproof.verdict import Status, Verdict, fold
-from wireproof.wire.transcript import Capture, Ending, Read, Request, Transcript
+from wireproof.wire.transcript import Capture, Ending, Read, Request, Tags, Transcript
 
 ID, CREATED, MODEL = "chatcmpl-7f3a", 1764000000, "m"
 
@@ -161,7 +163,7 @@ def exchange(
     step: str = "",
     sample: int = 0,
     ending: Ending = Ending.COMPLETE,
-    tags: Mapping[str, str] | None = None,
+    tags: Tags | Mapping[str, str] | None = None,
     sent: Mapping[str, str] | None = None,
     method: str = "POST",
     path: str = "/v1/chat/completions",
@@ -174,7 +176,7 @@ def exchange(
     reads = (Read(seconds[0] if seconds else 0.0, head), *(Read(at, p) for at, p in zip(seconds, pieces, strict=True)))
     asked = request if isinstance(request, bytes) else json.dumps({**REQUEST, **(request or {})}).encode("utf-8")
     given = {"Content-Type": "application/json", **(sent or {})}
-    return Exchange(
+    return exchange_of(
         Transcript(
             id=f"t-{scenario}{step and '-'}{step}",
             scenario=scenario,
@@ -186,7 +188,7 @@ def exchange(
             ended_at=seconds[-1] if seconds else 0.0,
             step=step,
             sample=sample,
-            tags=dict(tags or {}),
+            tags=tags if isinstance(tags, Tags) else Tags.of(tags or {}),
         )
     )
 

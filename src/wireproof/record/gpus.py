@@ -11,7 +11,7 @@ import contextlib
 import shutil
 import time
 
-from ..gauges import GPU, GPU_SECONDS
+from wireproof.wire.transcript import Tags
 
 _COMMAND = ("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 # Without persistence mode the tool has to wake each GPU up first (seconds); no machine has more GPUs than this.
@@ -24,16 +24,16 @@ class Gpus:
     def __init__(self, command: tuple[str, ...] = _COMMAND) -> None:
         self._command: tuple[str, ...] | None = command if shutil.which(command[0]) else None
 
-    async def look(self) -> dict[str, str]:
-        """The tags for a transcript: the use of each GPU (percent), and how long it took to learn; empty without."""
+    async def look(self) -> Tags:
+        """The use of each GPU (percent), and how long it took to learn, as tags; none of them without a GPU."""
         if self._command is None:
-            return {}
+            return Tags()
         began = time.perf_counter()
         used = parse(await _output(self._command))
         if used is None:
             self._command = None
-            return {}
-        return {GPU: " ".join(f"{u:g}" for u in used), GPU_SECONDS: f"{time.perf_counter() - began:.3f}"}
+            return Tags()
+        return Tags(gpu=" ".join(f"{u:g}" for u in used), gpu_seconds=f"{time.perf_counter() - began:.3f}")
 
 
 def parse(text: str) -> tuple[float, ...] | None:

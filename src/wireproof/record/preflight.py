@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from ..exchange import Exchange
-from ..gauges import ENGINES, reading
-from ..scenario import Scenario
-from ..wire import strictjson
-from ..wire.transcript import Ending
-from . import redact
-from .live import Limits, LiveSender, Target
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.read.gauges import ENGINES, reading
+from wireproof.record.live import LiveSender
+from wireproof.record.target import Limits, Target
+from wireproof.scenarios.scenario import Scenario
+from wireproof.wire import redact, strictjson
+from wireproof.wire.transcript import Ending
 
 
 class PreflightError(Exception):
@@ -103,7 +104,7 @@ def order_of(name: str, version: str) -> str:
 async def _ask(sender: LiveSender, scenario: Scenario) -> Exchange:
     lane = sender.lane()
     try:
-        return Exchange(await lane.send(scenario, reuse=False))
+        return exchange_of(await lane.send(scenario, reuse=False))
     finally:
         await lane.close()
 

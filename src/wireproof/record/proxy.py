@@ -24,10 +24,10 @@ from urllib.parse import urlsplit
 
 import h11
 
-from ..wire.http import FramingKind, parse_response
-from ..wire.transcript import Ending, Read, Request, Transcript
-from . import redact
-from .live import Limits, Target
+from wireproof.record.target import Limits, Target
+from wireproof.wire import redact
+from wireproof.wire.http import FramingKind, parse_response
+from wireproof.wire.transcript import Ending, Read, Request, Tags, Transcript
 
 # What the clients send as their key.
 PLACEHOLDER = "wireproof-placeholder-key"
@@ -73,7 +73,7 @@ class Passage:
 
     def transcript(self) -> Transcript:
         """What was recorded so far."""
-        tags = {"reused": "yes"} if self.reused else {}
+        tags = Tags(reused=self.reused)
         return Transcript(
             id="",
             scenario="",

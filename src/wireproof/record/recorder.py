@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ..clients import WHEN_ASKED
-from ..exchange import Exchange
-from ..judge import Recording, Take
-from ..scenario import BESIDE, Scenario, needed
-from ..verdict import Status
-from ..wire.transcript import Ending, Transcript
+from wireproof.read.chat import is_chat
+from wireproof.read.endpoints import exchange_of
+from wireproof.read.exchange import Exchange
+from wireproof.read.recording import Recording, Take
+from wireproof.scenarios.catalog import needed
+from wireproof.scenarios.clients import WHEN_ASKED
+from wireproof.scenarios.scenario import Scenario
+from wireproof.verdict import Status
+from wireproof.wire.transcript import Ending, Tags, Transcript
 
 # So many requests in a row without a single byte of answer end the recording: the target is gone.
 SILENT_LIMIT = 4
@@ -97,7 +100,7 @@ class Cost:
 
     def plus(self, x: Exchange) -> Cost:
         """With one more exchange."""
-        usage = x.usage or {} if x.is_chat and x.ok else {}
+        usage = x.usage or {} if is_chat(x) and x.ok else {}
         counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         prompt, completion = (c if isinstance(c, int) and 0 <= c < 10**9 else 0 for c in counts)
         return replace(
@@ -135,7 +138,7 @@ class Recorder:
     byte_budget: int = 64 * 1024 * 1024
     on_exchange: Callable[[Exchange], None] | None = None
     on_progress: Callable[[Progress], None] | None = None
-    exchange: Callable[[Transcript], Exchange] = Exchange
+    make: Callable[[Transcript], Exchange] = exchange_of
     clients: ClientPlayer | None = None  # without it, scenarios of client libraries are left out
     cost: Cost = field(default_factory=Cost)
     stopped: str = ""  # why recording ended early
@@ -245,10 +248,10 @@ class Recorder:
         if scenario.play is None:
             lane = self.sender.lane()
             try:
-                exchange = self._keep(await lane.send(scenario, reuse=False), scenario, sample, step)
+                exchange_of = self._keep(await lane.send(scenario, reuse=False), scenario, sample, step)
             finally:
                 await lane.close()
-            return Take(scenario.name, sample, (exchange,))
+            return Take(scenario.name, sample, (exchange_of,))
         session = _Conversation(self, scenario, sample)
         try:
             await scenario.play(session)
@@ -258,10 +261,8 @@ class Recorder:
 
     def _keep(self, t: Transcript, scenario: Scenario, sample: int, step: str, *, beside: bool = False) -> Exchange:
         self._count += 1
-        tags = {**scenario.tags, **dict(t.tags)}
-        if beside and not scenario.client:
-            tags[BESIDE] = "yes"
-        x = self.exchange(replace(t, id=f"t{self._count}", scenario=scenario.name, sample=sample, step=step, tags=tags))
+        tags = scenario.tags | t.tags | Tags(beside=beside and not scenario.client)
+        x = self.make(replace(t, id=f"t{self._count}", scenario=scenario.name, sample=sample, step=step, tags=tags))
         self.cost = self.cost.plus(x)
         self._watch(x, beside)
         if self.on_exchange:
@@ -320,9 +321,9 @@ class _Conversation:
 
     def keep(self, t: Transcript, step: str, scenario: Scenario, *, beside: bool = False) -> Exchange:
         merged = replace(self._scenario, valid=scenario.valid, optional=scenario.optional or self._scenario.optional)
-        exchange = self._recorder._keep(t, merged, self._sample, step, beside=beside)
-        self.exchanges.append(exchange)
-        return exchange
+        exchange_of = self._recorder._keep(t, merged, self._sample, step, beside=beside)
+        self.exchanges.append(exchange_of)
+        return exchange_of
 
     async def start(self, step: str, scenario: Scenario) -> _Started:
         lane = self._recorder.sender.lane()

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpcore2
 
-from ..wire.transcript import Read
+from wireproof.wire.transcript import Read
 
 
 class ByteLimit(Exception):

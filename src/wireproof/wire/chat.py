@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .sse import Event
-from .strictjson import Parsed, get, is_int
-from .tools import AssembledCall, ToolCallAssembler
+from wireproof.wire.sse import Event
+from wireproof.wire.strictjson import Parsed, get, is_int
+from wireproof.wire.tools import AssembledCall, ToolCallAssembler
 
 DONE = "[DONE]"
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from .coding import decode_content
-from .transcript import Capture, Ending, Transcript
+from wireproof.wire.coding import decode_content
+from wireproof.wire.transcript import Capture, Ending, Transcript
 
 _STATUS_LINE = re.compile(rb"HTTP/(\d(?:\.\d)?) (\d{3})(?: ([^\r\n]*))?\r?\n")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r?\n")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .strictjson import is_int
+from wireproof.wire.strictjson import is_int
 
 
 @dataclass(frozen=True, slots=True)

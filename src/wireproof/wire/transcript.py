@@ -11,7 +11,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -79,6 +79,73 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Tags:
+    """What is known of an exchange beside its bytes: of its scenario, of how it was recorded, of what ran beside it.
+
+    Stored as a JSON object of strings, from which everything with its default is left out.
+    """
+
+    # The scenario's: whether a server must accept the request, the feature whose honest 4xx means unsupported, and
+    # the place in an outcome table.
+    valid: bool = True
+    optional: str = ""
+    table: str = ""
+    row: str = ""
+    column: str = ""
+    # The recorder's: an API key was known, the connection was that of the exchange before, other requests of ours ran
+    # beside it (how soon it was answered then says little of the server), or it was a look at the engine behind the
+    # target, which is another server.
+    keyed: bool = False
+    reused: bool = False
+    beside: bool = False
+    behind: bool = False
+    # A look at the GPUs that was taken beside it: percent of time in use, one figure for each, and how long it took to
+    # learn them (seconds).
+    gpu: str = ""
+    gpu_seconds: str = ""
+    # A client library's: its set-up and versions, what it handed to its user (JSON), and why some of its tasks sent
+    # nothing (JSON, reason by step; with the first exchange of the take).
+    client: str = ""
+    versions: str = ""
+    outcome: str = ""
+    unsent: str = ""
+    # A stored recording's: the request was not recorded, the run record has no footer, and which recordings come from
+    # one server.
+    guessed: bool = False
+    torn: bool = False
+    place: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """The tags that are not as by default."""
+        out = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value != f.default:
+                out[_STORED_AS.get(f.name, f.name)] = value if isinstance(value, str) else ("yes" if value else "no")
+        if out.pop("guessed", None):
+            out["request"] = "guessed"
+        return out
+
+    @classmethod
+    def of(cls, stored: Mapping[str, str]) -> Tags:
+        """Stored tags; those that we don't know are passed over."""
+        found: dict[str, Any] = {}
+        for f in fields(cls):
+            value = stored.get(_STORED_AS.get(f.name, f.name))
+            if value is not None:
+                found[f.name] = value == "yes" if isinstance(f.default, bool) else value
+        return cls(**{**found, "guessed": stored.get("request") == "guessed"})
+
+    def __or__(self, more: Tags) -> Tags:
+        """Both: what `more` says goes before what this says."""
+        changed = {f.name: v for f in fields(self) if (v := getattr(more, f.name)) != f.default}
+        return replace(self, **changed)
+
+
+_STORED_AS = {"gpu_seconds": "gpu-seconds"}
+
+
+@dataclass(frozen=True)
 class Transcript:
     """One exchange: the request, the timed raw reads, and how it ended.
 
@@ -101,7 +168,7 @@ class Transcript:
     connection: int = 0
     status: int | None = None
     headers: tuple[tuple[str, str], ...] = ()
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Tags = Tags()
 
     @property
     def raw(self) -> bytes:
@@ -113,7 +180,7 @@ class Transcript:
         h = hashlib.blake2b(digest_size=16)
         asked = self.request
         small = (
-            *(self.scenario, self.step, self.sample, self.connection, sorted(self.tags.items())),
+            *(self.scenario, self.step, self.sample, self.connection, sorted(self.tags.to_json().items())),
             *(asked.method, asked.url, asked.headers, asked.omitted, len(asked.body)),
             *(self.ending.value, self.detail, self.capture.value, self.timed, f"{self.ended_at:.6f}"),
             *(self.status, self.headers),
@@ -187,7 +254,7 @@ def to_json(t: Transcript) -> dict[str, Any]:
         ("step", t.step),
         ("sample", t.sample),
         ("connection", t.connection),
-        ("tags", dict(t.tags)),
+        ("tags", t.tags.to_json()),
     ):
         if value:
             out[name] = value
@@ -223,7 +290,7 @@ def from_json(value: Mapping[str, Any]) -> Transcript:
             connection=int(value.get("connection", 0)),
             status=None if value.get("status") is None else int(value["status"]),
             headers=tuple((str(k), str(v)) for k, v in value.get("headers", [])),
-            tags={str(k): str(v) for k, v in value.get("tags", {}).items()},
+            tags=Tags.of({str(k): str(v) for k, v in value.get("tags", {}).items()}),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a wireproof transcript: {error!r}") from error

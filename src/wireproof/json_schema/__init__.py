@@ -1,0 +1,1 @@
+"""JSON Schema, as far as an answer is held to it."""

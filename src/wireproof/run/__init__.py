@@ -1,0 +1,1 @@
+"""One run, live or offline, and what it writes."""

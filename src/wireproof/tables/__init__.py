@@ -1,0 +1,1 @@
+"""Outcome tables: what became of what was asked for, side by side."""
