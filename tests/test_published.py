@@ -9,7 +9,7 @@ from wireproof.reports import html, matrix
 from wireproof.stored.run_record import RunRecord
 from wireproof.stored.run_record import read as read_record
 
-FOLDER = Path(__file__).resolve().parents[1] / "reports" / "published"
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "published"
 RECORDS = sorted(FOLDER.glob("*.jsonl.xz"))
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from wireproof.read.chat import Chat
 from wireproof.read.exchange import Exchange
-from wireproof.scenarios import scenario
-from wireproof.tables import keywords_and_choice
-from wireproof.tables.keywords_and_choice import CHOICE_TABLE
-from wireproof.tables.table import Effect
+from wireproof.scenarios import catalog
+from wireproof.tables.all import tables
+from wireproof.tables.keywords_and_choice import CHOICE_TABLE, choice_outcome
+from wireproof.tables.table import Effect, as_json, from_json
 
 from .making import plain_of, stream_of
 
@@ -56,28 +56,25 @@ def answer(*names: str, choice: Any = None, finish: Any = "tool_calls", **more: 
     ],
 )
 def test_what_an_answer_came_to(choice: Any, names: tuple[str, ...], outcome: Effect) -> None:
-    assert keywords_and_choice.choice_outcome(answer(*names, choice=choice))[0] is outcome
+    assert choice_outcome(answer(*names, choice=choice))[0] is outcome
 
 
 def test_cut_before_a_call_is_unclear_and_a_call_is_none_the_less() -> None:
-    assert keywords_and_choice.choice_outcome(answer(choice="required", end="length"))[0] is Effect.UNCLEAR
-    assert keywords_and_choice.choice_outcome(answer("get_time", choice="required", finish="length"))[0] is Effect.HELD
+    assert choice_outcome(answer(choice="required", end="length"))[0] is Effect.UNCLEAR
+    assert choice_outcome(answer("get_time", choice="required", finish="length"))[0] is Effect.HELD
 
 
 def test_refusals() -> None:
     """A flat envelope says no as well; a 500 and a bare text say nothing."""
     for body in ({"error": {"message": "no"}}, {"object": "error", "message": "no"}):
-        assert keywords_and_choice.choice_outcome(Chat(plain_of(body, status=400)))[0] is Effect.REFUSED
-    assert (
-        keywords_and_choice.choice_outcome(Chat(plain_of({"error": {"message": "no"}}, status=500)))[0]
-        is Effect.UNCLEAR
-    )
-    assert keywords_and_choice.choice_outcome(Chat(plain_of("no", status=400)))[0] is Effect.UNCLEAR
+        assert choice_outcome(Chat(plain_of(body, status=400)))[0] is Effect.REFUSED
+    assert choice_outcome(Chat(plain_of({"error": {"message": "no"}}, status=500)))[0] is Effect.UNCLEAR
+    assert choice_outcome(Chat(plain_of("no", status=400)))[0] is Effect.UNCLEAR
 
 
 def test_what_cannot_be_met_is_ignored_when_it_is_answered() -> None:
     x = answer(choice={"type": "function", "function": {"name": "no_such"}}, tags={"valid": "no"})
-    assert keywords_and_choice.choice_outcome(x)[0] is Effect.IGNORED
+    assert choice_outcome(x)[0] is Effect.IGNORED
 
 
 @pytest.mark.parametrize("junk", [None, 7, "x", [], {}, [7], {"function": 7}, [{"function": {"name": []}}]])
@@ -88,9 +85,9 @@ def test_junk_is_no_exception(junk: Any) -> None:
         "finish_reason": junk,
     }
     for asked in ({"tools": TOOLS, "tool_choice": junk}, {"functions": [{"name": "f"}], "function_call": junk}):
-        assert keywords_and_choice.choice_outcome(Chat(plain_of({"choices": [choice]}, asked=asked)))[0] in Effect
+        assert choice_outcome(Chat(plain_of({"choices": [choice]}, asked=asked)))[0] in Effect
         chunk = {"choices": [{"index": 0, "delta": {"tool_calls": junk, "function_call": junk}, "finish_reason": junk}]}
-        assert keywords_and_choice.choice_outcome(Chat(stream_of(chunk, asked=asked)))[0] in Effect
+        assert choice_outcome(Chat(stream_of(chunk, asked=asked)))[0] in Effect
 
 
 FUNCTIONS: dict[str, Any] = {"functions": [{"name": "f"}], "function_call": {"name": "f"}}
@@ -99,7 +96,7 @@ FUNCTIONS: dict[str, Any] = {"functions": [{"name": "f"}], "function_call": {"na
 def test_deprecated_functions() -> None:
     def plain(message: dict[str, Any], asked: dict[str, Any]) -> tuple[Effect, str]:
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return keywords_and_choice.choice_outcome(Chat(plain_of({"choices": [choice]}, asked=asked)))
+        return choice_outcome(Chat(plain_of({"choices": [choice]}, asked=asked)))
 
     call = {"content": None, "function_call": {"name": "f", "arguments": "{}"}}
     assert plain(call, FUNCTIONS) == (Effect.HELD, "f · stop")
@@ -109,7 +106,7 @@ def test_deprecated_functions() -> None:
     parts = [{"name": "f", "arguments": ""}, {"arguments": "{"}, {"arguments": "}"}]
     chunks = [{"choices": [{"index": 0, "delta": {"function_call": p}, "finish_reason": None}]} for p in parts]
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    assert keywords_and_choice.choice_outcome(Chat(stream_of(*chunks, end, asked=FUNCTIONS)))[0] is Effect.HELD
+    assert choice_outcome(Chat(stream_of(*chunks, end, asked=FUNCTIONS)))[0] is Effect.HELD
 
 
 def test_the_table_of_a_recording() -> None:
@@ -118,18 +115,18 @@ def test_the_table_of_a_recording() -> None:
     held = answer("get_time", choice="required", tags={**tags, "column": "plain"}, id="t1")
     lost = answer(choice="required", tags={**tags, "column": "stream"}, id="t2")
     other = answer("get_time", choice="none", tags={**tags, "row": "none", "column": "plain"}, id="t3")
-    (table,) = keywords_and_choice.tables([held, lost, other, answer("get_time")])
+    (table,) = tables([held, lost, other, answer("get_time")])
     assert [row.name for row in table.rows] == ["required", "none"]
     assert table.rows[0].cells["plain"].outcome is Effect.HELD
     assert (table.rows[0].cells["stream"].outcome, table.rows[0].cells["stream"].transcript) == (Effect.IGNORED, "t2")
     assert table.counts() == {"held": 1, "refused": 0, "ignored": 2, "unclear": 0}
-    assert keywords_and_choice.from_json(keywords_and_choice.as_json(table)) == table
+    assert from_json(as_json(table)) == table
 
 
 def test_the_rows_of_our_scenarios() -> None:
     """Each row has a plain column; what is asked for differs from row to row."""
     rows: dict[str, set[str]] = {}
-    for s in scenario.load().values():
+    for s in catalog.load().values():
         if s.table == CHOICE_TABLE:
             assert s.column in ("plain", "stream") and s.row
             assert s.column not in rows.get(s.row, set()), f"{s.name}: this cell is taken"

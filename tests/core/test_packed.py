@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wireproof.stored import pack
+from wireproof.stored import pack as packed_files
 from wireproof.stored.files import NotATranscript, read_paths
 from wireproof.stored.run_record import RecordError, read
 
@@ -19,8 +19,8 @@ PLAIN = b'{"choices": []}'
 def test_packed_files_are_read(tmp_path: Path, suffix: str, pack) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / f"answer.json{suffix}"
     path.write_bytes(pack(PLAIN))
-    assert pack.read(path) == PLAIN
-    assert pack.suffix(path) == ".json"
+    assert packed_files.read(path) == PLAIN
+    assert packed_files.suffix(path) == ".json"
     assert [t.raw for t in read_paths([path])] == [PLAIN]
     assert len(read_paths([tmp_path])) == 1
 
@@ -35,7 +35,7 @@ def test_a_broken_archive_says_so(tmp_path: Path) -> None:
 
 
 def test_what_bursts_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack, "LIMIT", 1000)
+    monkeypatch.setattr(packed_files, "LIMIT", 1000)
     path = tmp_path / "run.jsonl.gz"
     path.write_bytes(gzip.compress(b"x" * 1001))
     with pytest.raises(RecordError, match="more than 1000 bytes"):

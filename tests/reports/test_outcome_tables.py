@@ -25,6 +25,7 @@ from wireproof.run import check
 from wireproof.run.run import Options, Run, header
 from wireproof.scenarios.keywords import scenarios
 from wireproof.show import terminal
+from wireproof.show import text as shown
 from wireproof.stored import run_record
 from wireproof.stored.run_record import RunRecord
 from wireproof.tables.all import tables
@@ -55,18 +56,18 @@ def rows(source: str) -> dict[str, str]:
 
 
 def test_the_line_counts_and_names_what_was_ignored() -> None:
-    assert terminal.table_line(keywords()) == LINE
-    assert terminal.table_line(choices()) == "tool_choice: 7 held, 2 refused, 1 ignored: named"
-    assert terminal.table_line(keywords(ignored=(), refused=())).endswith(": 186 held, 1 unclear, 0 ignored")
-    assert terminal.table_line(EMPTY) == "JSON Schema keywords: 0 held, 0 ignored"
+    assert shown.table_line(keywords()) == LINE
+    assert shown.table_line(choices()) == "tool_choice: 7 held, 2 refused, 1 ignored: named"
+    assert shown.table_line(keywords(ignored=(), refused=())).endswith(": 186 held, 1 unclear, 0 ignored")
+    assert shown.table_line(EMPTY) == "JSON Schema keywords: 0 held, 0 ignored"
 
 
 def test_the_line_stays_a_line() -> None:
     every = [row.name for row in keywords().rows]
-    line = terminal.table_line(keywords(ignored=every))
+    line = shown.table_line(keywords(ignored=every))
     assert line.endswith("minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, items and 27 more")
     for table in hostile_tables().tables:
-        assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", terminal.table_line(table))
+        assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", shown.table_line(table))
 
 
 def test_terminal_markdown_and_junit_have_the_line() -> None:
@@ -242,4 +243,4 @@ def test_check_makes_the_tables_of_a_record_again(tmp_path: Path) -> None:
 
 def test_hostile_text_is_not_lost_in_a_line() -> None:
     row = Row(HOSTILE, (HOSTILE,), {"plain": Cell(Effect.IGNORED, "", "")})
-    assert "\\u202eoverride" in terminal.table_line(replace(EMPTY, rows=(row,)))
+    assert "\\u202eoverride" in shown.table_line(replace(EMPTY, rows=(row,)))

@@ -15,6 +15,7 @@ from rich.console import Console
 from wireproof.judge.summary import summarize
 from wireproof.reports import junit, markdown, matrix
 from wireproof.show import terminal
+from wireproof.show import text as shown
 from wireproof.show.failure import excerpt
 from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status, Verdict, Violation
@@ -193,18 +194,18 @@ def test_terminal_obeys_nothing_that_the_target_says(width: int) -> None:
     text = printed(made, width=width)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]", text)
     assert "[bold]m[/]" in text.replace("\n", "")
-    assert all(terminal.safe(v.rule, 0) in text for v in made.verdicts if v.status is Status.FAIL)
+    assert all(shown.safe(v.rule, 0) in text for v in made.verdicts if v.status is Status.FAIL)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\nb", "\u200e", "\ufffe", "\x1b]0;x\x07", "\U000e0041", HOSTILE])
 def test_safe_is_one_line_of_plain_characters(text: str) -> None:
-    assert not re.search("[\x00-\x1f\x7f-\x9f\u200e\u202e\ufffe\ud800-\udfff\U000e0041]", terminal.safe(text))
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u200e\u202e\ufffe\ud800-\udfff\U000e0041]", shown.safe(text))
 
 
 def test_a_dribble_of_bytes_is_put_together() -> None:
     t = transcript("d", "s", [bytes([b]) for b in b"data: 0123456789\n\n" * 30])
     found = excerpt(Violation("x", "y", "d", (100, 140)), {"d": t})
     assert found is not None
-    rows = terminal.rows(found)
-    assert len(rows) <= terminal.ROWS and " to " in rows[0].time
+    rows = shown.rows(found)
+    assert len(rows) <= shown.ROWS and " to " in rows[0].time
     assert "".join(x for r in rows for x, marked in r.parts if marked).replace("\\n\n", "\n") == t.raw.decode()[100:140]

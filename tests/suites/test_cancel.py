@@ -11,8 +11,9 @@ from wireproof.read import aborts, gauges
 from wireproof.read.endpoints import exchange_of
 from wireproof.read.exchange import Exchange
 from wireproof.reference_server.memory import record
-from wireproof.tables import cancellation, keywords_and_choice
-from wireproof.tables.table import Effect
+from wireproof.tables import cancellation
+from wireproof.tables.all import tables
+from wireproof.tables.table import Effect, as_json, from_json
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -328,7 +329,7 @@ def test_odd_answers_are_no_exception(junk: Any) -> None:
     broken(*odd, areas=AREAS)
     streams = [stream(junk, scenario=name, step=step) for name in names for step in steps if isinstance(junk, dict)]
     broken(*streams, areas=AREAS)
-    keywords_and_choice.tables([*odd, *streams])
+    tables([*odd, *streams])
 
 
 def test_the_table() -> None:
@@ -339,7 +340,7 @@ def test_the_table() -> None:
         ("black box", Effect.IGNORED, "still busy: a short req"),
     ]
     assert row.cells["gauge"].transcript == "t-cancel-stream-left"
-    assert keywords_and_choice.from_json(keywords_and_choice.as_json(table)) == table
+    assert from_json(as_json(table)) == table
 
 
 def test_of_several_samples_the_worst_one_is_in_the_table() -> None:
@@ -350,7 +351,7 @@ def test_of_several_samples_the_worst_one_is_in_the_table() -> None:
 
 def test_the_table_of_a_deaf_server() -> None:
     names = ["cancel-stream", "cancel-plain", "cancel-prefill", "cancel-n4", "cancel-black-box", "cancel-structured"]
-    (deaf,) = keywords_and_choice.tables(record("cancel.router-goes-on", scenarios=names).exchanges)
+    (deaf,) = tables(record("cancel.router-goes-on", scenarios=names).exchanges)
     assert deaf.counts() == {"held": 0, "refused": 0, "ignored": 6, "unclear": 0}
-    (bare,) = keywords_and_choice.tables(record("legal.no-metrics", scenarios=names).exchanges)
+    (bare,) = tables(record("legal.no-metrics", scenarios=names).exchanges)
     assert bare.counts() == {"held": 1, "refused": 0, "ignored": 0, "unclear": 5}

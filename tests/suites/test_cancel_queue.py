@@ -11,7 +11,8 @@ from wireproof.read import aborts, gauges
 from wireproof.read.endpoints import exchange_of
 from wireproof.read.exchange import Exchange
 from wireproof.reference_server.memory import record
-from wireproof.tables import cancellation, keywords_and_choice
+from wireproof.tables import cancellation
+from wireproof.tables.all import tables
 from wireproof.tables.table import Effect
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending, Tags
@@ -152,7 +153,7 @@ def test_an_answer_that_may_have_been_over_is_no_abort() -> None:
 def test_a_gauge_that_hides_what_is_computed() -> None:
     """Protects users of a server whose metrics look fine while its GPU works for nobody."""
     found = record("cancel.gauge-falls-only", scenarios=["cancel-stream", "cancel-gpu"]).exchanges
-    (table,) = keywords_and_choice.tables(found)
+    (table,) = tables(found)
     cells = {channel: cell.outcome for row in table.rows for channel, cell in row.cells.items()}
     assert cells == {cancellation.GAUGE: Effect.HELD, cancellation.GPU: Effect.IGNORED}
 
@@ -167,7 +168,7 @@ def test_odd_answers_are_no_exception(junk: Any) -> None:
     streams = [stream(junk, scenario=name, step=step) for name in names for step in steps if isinstance(junk, dict)]
     for found in (odd, tagged, streams):
         broken(*found, areas=AREAS)
-        keywords_and_choice.tables(found)
+        tables(found)
 
 
 # -- the engine behind a gateway -------------------------------------------------------------------

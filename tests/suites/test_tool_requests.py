@@ -9,7 +9,7 @@ import pytest
 
 from wireproof.read.endpoints import exchange_of
 from wireproof.read.exchange import Exchange
-from wireproof.scenarios import scenario
+from wireproof.scenarios import catalog
 from wireproof.verdict import Status
 from wireproof.wire.transcript import Ending
 
@@ -23,7 +23,7 @@ TOO_LONG = {"error": {"message": "This model's maximum context length is 4096 to
 
 def request_of(name: str) -> dict[str, Any]:
     """What a scenario of ours sends."""
-    return dict(scenario.load()[name].body or {})
+    return dict(catalog.load()[name].body or {})
 
 
 def ok(name: str, **more: Any) -> Exchange:

@@ -5,7 +5,6 @@ The generated parts of the contract pages that are in the folder are brought up 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -126,6 +125,3 @@ def main(argv: list[str]) -> int:
         print(path)
     return 0
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
