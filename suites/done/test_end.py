@@ -1,4 +1,4 @@
-"""Whether everything is said when a stream ends, and whether its body ends."""
+"""Whether a stream is complete when it ends, and whether its body ends."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _HUNG = (Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT)
     evidence=("finish_missing", "finish_only_done_no_finish_tool"),
 )
 def test_all_finished(x: Chat) -> None:
-    """Every choice that was opened gets its finish_reason before the stream ends.
+    """Every choice that a stream opens gets its finish_reason before the stream ends.
 
-    openai-node's helper throws "missing finish_reason for choice 0"; the others take the torn text for a whole
-    answer.
+    openai-node's helper throws "missing finish_reason for choice 0"; the other clients take the truncated text
+    for a whole answer.
     """
     assembled = x.finished_stream
     if not x.answered.framing.complete and x.transcript.ending not in _HUNG:
@@ -39,15 +39,15 @@ def test_all_finished(x: Chat) -> None:
 
 @rule("done.body.ends-soon", SHOULD, on=STREAMS, book="DONE-006", source=client("openai-python", "AsyncStream"))
 def test_body_ends_soon(x: Chat) -> None:
-    """The body of a stream ends within a second after [DONE].
+    """The server ends the body of a stream within a second of [DONE].
 
-    openai-python drains the body before it returns: a body that stays open blocks the caller, who has the whole
-    answer already.
+    openai-python drains the body before it returns: a body that stays open blocks the caller, who already has
+    the whole answer.
     """
     if not x.transcript.timed:
         raise NotApplicable("the recording has no times")
     if not x.done or x.cut_by_us:
-        raise inconclusive("there is no [DONE], or we left")
+        raise inconclusive("there is no [DONE], or we disconnected")
     last = x.done[-1]
     if x.events[-1] is not last:
         raise inconclusive("more follows [DONE], which done.marker.once-and-last judges")
@@ -59,7 +59,7 @@ def test_body_ends_soon(x: Chat) -> None:
 _BROKEN_STREAMS = Each(
     "every chat stream with an error event",
     lambda x: is_stream(x) and bool(x.errors) and not x.cut_by_us,
-    (),  # no request makes a sound server fail in mid-stream
+    (),  # no request makes a sound server fail mid-stream
 )
 
 
@@ -70,14 +70,14 @@ _BROKEN_STREAMS = Each(
     source=contract("an answer that failed is not finished"),
 )
 def test_no_success_after_error(x: Chat) -> None:
-    """After an error event no choice is finished: an answer has failed, or it has not.
+    """After an error event, no choice gets a finish_reason: an answer has either failed or finished.
 
-    Clients that skip the event store what came as a whole answer; openai-python raises APIError at the event,
-    and loses the rest.
+    Clients that skip the event store the partial text as a whole answer; openai-python raises APIError at the
+    event, and loses the rest.
     """
     first = next((e for e in x.errors if get(e.value, "choices") is None), None)
     if first is None:
-        raise NotApplicable("the error stands in a chunk: chunk.error.absent judges that")
+        raise NotApplicable("the error is inside a chunk: chunk.error.absent judges that")
     late = next((p for p in x.assembled.parts if p.finish_reason and p.chunk.position > first.position), None)
     require(late is None, "no finish_reason after the error event", got=late and late.finish_reason, at=late)
 
@@ -90,9 +90,9 @@ def test_no_success_after_error(x: Chat) -> None:
     source=observed("error event, then [DONE]", "https://github.com/sashabaranov/go-openai/pull/396"),
 )
 def test_error_ends_stream(x: Chat) -> None:
-    """After an error event the stream ends, directly or with a final [DONE]: it does not stay open.
+    """After an error event the server ends the stream, directly or with a final [DONE], and does not leave it open.
 
-    Clients that ignore the event wait for more until their timeout.
+    Clients that ignore the event wait for more until they time out.
     """
     last = x.errors[-1]
     if x.transcript.ending is Ending.UNKNOWN:

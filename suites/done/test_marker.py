@@ -13,11 +13,11 @@ _INCLUDE_USAGE = "ChatCompletionStreamOptions.include_usage"
 
 
 def _at_its_end(x: Chat) -> None:
-    """Go on only if the stream came to its own end: a torn body and an error have rules of their own."""
+    """Continue only if the stream ended by itself: a torn body and an error have rules of their own."""
     if x.errors:
         raise inconclusive("the stream broke off with an error event")
     if x.cut_by_us:
-        raise inconclusive("we left before the stream ended")
+        raise inconclusive("we disconnected before the stream ended")
     hung = x.transcript.ending in (Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT)
     if not x.answered.framing.complete and not hung:
         raise inconclusive("the body broke off")
@@ -30,7 +30,7 @@ def _at_its_end(x: Chat) -> None:
 
 
 def _home_made(x: Chat) -> tuple[str, Span] | None:
-    """A terminator that is not [DONE] but stands for it: its text and its bytes."""
+    """A terminator used in place of [DONE]: its text and its bytes."""
     for payload in x.payloads:
         value = payload.value
         quoted = isinstance(value, str) and value.strip().upper() == "[DONE]"
@@ -115,9 +115,9 @@ def test_done_once_and_last(x: Chat) -> None:
     source=openapi(_INCLUDE_USAGE),
 )
 def test_done_every_finish(x: Chat) -> None:
-    """[DONE] comes once all choices have finished, whatever their finish_reason: not after each of them.
+    """The server sends [DONE] when all choices have finished, whatever their finish_reason, not after each of them.
 
-    Clients stop at the first one and lose the other choices.
+    Clients stop at the first [DONE] and lose the other choices.
     """
     finished = [part for part in x.finished_stream.parts if part.finish_reason]
     if not x.done or not finished:

@@ -19,15 +19,13 @@ def _claims_json(x: Exchange) -> bool:
     return x.response is not None and not x.is_event_stream and x.response.media_type.endswith("json")
 
 
-# `stream: "true"` is a wrong request: what answers it is not judged here.
+# `stream: "true"` is an invalid request: its answer is not judged here.
 NO_STREAM_ASKED = Each(
     "every valid chat request without stream",
     lambda x: is_chat(x) and x.asked.get("stream") in _NO_STREAM and x.valid and x.response is not None,
     PLAIN_SCENARIOS,
 )
-JSON_RESPONSES = Each(
-    "every body that is declared as JSON", _claims_json, (*PLAIN_SCENARIOS, "body-not-json", "models")
-)
+JSON_RESPONSES = Each("every body declared as JSON", _claims_json, (*PLAIN_SCENARIOS, "body-not-json", "models"))
 JSON_TEXTS = Each("every JSON body and every chat stream", lambda x: x.is_json or is_stream(x), _SOME)
 ON_THE_WIRE = Each(
     "every response as read from the socket",
@@ -45,9 +43,9 @@ ON_THE_WIRE = Each(
     evidence=("ns_ctype_text", "ns_ctype_charset", "ns_html"),
 )
 def test_plain_json_media_type(x: Exchange) -> None:
-    """A plain completion comes with status 200 and the media type application/json.
+    """A plain completion has status 200 and the media type application/json.
 
-    openai-node and LangChain.js take any other type for text: `choices` is undefined and the caller
+    openai-node and LangChain.js treat any other type as text: `choices` is undefined and the caller
     sees "Cannot read properties of undefined".
     """
     response = x.answered
@@ -62,7 +60,7 @@ def test_plain_json_media_type(x: Exchange) -> None:
 def test_json_utf8_no_bom(x: Exchange) -> None:
     """A JSON body is valid UTF-8 and does not start with a byte order mark.
 
-    Go, Rust and JSON.parse refuse a byte order mark; invalid bytes become wrong letters or an exception.
+    Go, Rust and JSON.parse refuse a byte order mark; invalid bytes turn into wrong characters or an exception.
     """
     content = x.answered.content
     require(not content.startswith(_BOM), "JSON from the first byte", got="a byte order mark", at=(0, 3))
@@ -75,12 +73,12 @@ def test_json_utf8_no_bom(x: Exchange) -> None:
 
 @rule("http.json.well-formed", MUST, on=JSON_RESPONSES, source=rfc(8259, "2"))
 def test_json_well_formed(x: Exchange) -> None:
-    """A body that is declared as JSON is one complete JSON text.
+    """A body declared as JSON is one complete JSON text.
 
-    Every client raises an untyped parse error on it, in the middle of the caller's code.
+    On anything else every client raises an untyped parse error, in the middle of the caller's code.
     """
     if x.answered.framing.problem or x.answered.encoding_problem or x.cut_by_us:
-        raise NotApplicable("the body did not arrive as a whole")
+        raise NotApplicable("the body did not arrive complete")
     if not x.answered.content:  # HEAD, 204, or an error without a body: other rules ask for one
         raise NotApplicable("there is no body")
     problem = x.parsed.problem(ProblemKind.NOT_JSON)
@@ -100,8 +98,8 @@ def test_json_well_formed(x: Exchange) -> None:
 def test_json_no_nan(x: Chat) -> None:
     """The tokens NaN, Infinity and -Infinity never occur in JSON, plain or streamed.
 
-    JSON.parse throws: every JavaScript client dies, and LangChain.js keeps retrying for 40 s. Python
-    reads them, so tests in Python alone do not see it.
+    JSON.parse throws: every JavaScript client fails, and LangChain.js keeps retrying for 40 s. Python
+    accepts these tokens, so tests in Python alone miss the problem.
     """
     texts = [(c.parsed, c) for c in x.payloads] if x.is_event_stream else [(x.parsed, None)]
     for parsed, at in texts:
@@ -113,7 +111,7 @@ def test_json_no_nan(x: Chat) -> None:
 def test_json_unique_names(x: Chat) -> None:
     """The member names of a JSON object are unique.
 
-    Parsers keep the first or the last of two: clients then disagree about the value.
+    Of two equal names, some parsers keep the first and some the last: clients disagree about the value.
     """
     texts = [(c.parsed, c) for c in x.payloads] if x.is_event_stream else [(x.parsed, None)]
     for parsed, at in texts:
@@ -132,8 +130,8 @@ def test_json_unique_names(x: Chat) -> None:
 def test_body_framed_exactly(x: Exchange) -> None:
     """A body ends where its Content-Length or its zero-length chunk says, never earlier or later.
 
-    openai-python raises APIConnectionError, LlamaIndex RemoteProtocolError, node says "terminated"; what
-    follows the end is taken for the next response.
+    openai-python raises APIConnectionError, LlamaIndex RemoteProtocolError, node says "terminated"; bytes
+    after the end are read as the next response.
     """
     if x.response is None and x.on_reused_connection:
         raise NotApplicable("a server may close an idle connection: http.connection.reusable judges that")
@@ -145,7 +143,7 @@ def test_body_framed_exactly(x: Exchange) -> None:
     framing = x.answered.framing
     size = len(x.answered.content)
     require(not framing.problem, f"a complete body ({framing.kind.value})", got=framing.problem, at=(size, size))
-    require(not x.answered.encoding_problem, "a body that its Content-Encoding fits", got=x.answered.encoding_problem)
+    require(not x.answered.encoding_problem, "a body that fits its Content-Encoding", got=x.answered.encoding_problem)
 
 
 def _codings(x: Exchange) -> set[str]:
@@ -171,9 +169,9 @@ def _codings(x: Exchange) -> set[str]:
     source=rfc(9110, "12.5.3"),
 )
 def test_encoding_identity_respected(x: Exchange) -> None:
-    """A body has only a Content-Encoding that the request accepts: none without Accept-Encoding or with `identity`.
+    """A body has a Content-Encoding only if the request accepts it: none without Accept-Encoding or with `identity`.
 
-    Small clients cannot decode it, and a compressed stream is usually held back by the compressor.
+    Small clients cannot decode it, and a compressor usually holds a stream back.
     """
     coding = (x.answered.header("content-encoding") or "identity").strip().lower()
     accepted = _codings(x)

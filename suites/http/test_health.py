@@ -1,4 +1,4 @@
-"""A server survives what it has to refuse."""
+"""A server survives the requests that it has to refuse."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from wireproof.verdict import require
     source=contract("a request of one client never takes the server from the others"),
 )
 def test_server_survives(x: Exchange) -> None:
-    """After a request that had to be refused, the server still answers a plain one.
+    """After a request that it had to refuse, the server still answers a plain one.
 
-    One malformed request of one client otherwise ends the service for all: mlx-lm 0.32.2 loses its generation
-    thread to `"stop": 7` and answers every request after it with 404.
+    Otherwise one client's malformed request takes the server down for everyone: mlx-lm 0.32.2 loses its
+    generation thread to `"stop": 7` and answers every later request with 404.
     """
     if x.status in BUSY_OR_LOCKED:
         raise x.refused()

@@ -32,9 +32,9 @@ ANY = Each(
     source=observed(_DEBUGGING, "https://platform.openai.com/docs/api-reference/debugging-requests"),
 )
 def test_request_id_present(x: Exchange) -> None:
-    """Every response, errors too, carries a non-empty X-Request-Id header.
+    """Every response, including an error, carries a non-empty X-Request-Id header.
 
-    openai-python shows it as `_request_id` and in every APIStatusError: without it nobody finds the
+    openai-python shows it as `_request_id` and in every APIStatusError: without it nobody can find the
     failed call in the server's log.
     """
     require((x.answered.header(_ID) or "").strip(), "an X-Request-Id header", got="none")
@@ -49,9 +49,9 @@ WITH_OWN_ID = Each(
 
 @rule("http.request-id.propagated", SHOULD, on=WITH_OWN_ID, book="HTTP-011", source=contract())
 def test_request_id_propagated(x: Chat) -> None:
-    """The client's X-Request-Id comes back in the response.
+    """The server returns the client's X-Request-Id in its response.
 
-    Traces break at the server: the gateway's id and the engine's cannot be joined.
+    Otherwise traces break at the server: the gateway's id and the engine's cannot be matched.
     """
     sent = x.request.header(_ID) or ""
     if any(sent in value for _, value in x.answered.headers):
@@ -69,7 +69,7 @@ def test_request_id_propagated(x: Chat) -> None:
     "http.request-id.unique",
     SHOULD,
     on=Across(
-        "all responses with an id of the server's making",
+        "all responses with an id made by the server",
         lambda x: x.knows_headers and bool(x.answered.header(_ID)) and not x.request.header(_ID),
         ALL_RESPONSES.needs,
     ),
@@ -77,9 +77,9 @@ def test_request_id_propagated(x: Chat) -> None:
     source=observed(_DEBUGGING, "https://platform.openai.com/docs/api-reference/debugging-requests"),
 )
 def test_request_id_unique(found: Sequence[Exchange]) -> None:
-    """The X-Request-Id values that the server makes differ between requests.
+    """The server makes a different X-Request-Id for every request.
 
-    A log cannot be searched for one call when its id belongs to all of them.
+    If all calls share one id, nobody can search the log for one of them.
     """
     seen: dict[str, str] = {}
     for x in found:
@@ -96,10 +96,10 @@ def test_request_id_unique(found: Sequence[Exchange]) -> None:
     source=rfc(9112, "9.3"),
 )
 def test_connection_reusable(take: Take) -> None:
-    """After a complete answer, also after a finished stream, the connection serves the next request.
+    """After a complete answer, including a finished stream, the connection serves the next request.
 
-    Async openai-python drains the body after [DONE] in order to use the connection again; otherwise each
-    call pays for a new one (and for TLS).
+    Async openai-python drains the body after [DONE] in order to reuse the connection; otherwise each call
+    pays for a new one (and for TLS).
     """
     steps = [take["plain"], take["stream"], take["after-stream"]]
     for before, after in pairwise(steps):

@@ -35,10 +35,10 @@ STREAM_WANTED = Each(
 
 
 def _is_stream_or_refusal(x: Exchange) -> None:
-    """Go on for an event stream; inconclusive for a refusal, broken for any other success."""
+    """Continue for an event stream; inconclusive for a refusal, broken for any other success."""
     response = x.answered
     if x.cut_by_us and not response.content:
-        raise NotApplicable("we left before the first byte of the body")
+        raise NotApplicable("we disconnected before the first byte of the body")
     if not x.is_event_stream and (response.status is None or not 200 <= response.status < 300):
         raise x.refused()
     if response.status != 200 and response.media_type == "text/event-stream":
@@ -57,9 +57,9 @@ def _is_stream_or_refusal(x: Exchange) -> None:
     source=client("openai-python", "_base_client.default_headers"),
 )
 def test_accept_json_still_streams(x: Exchange) -> None:
-    """A request with `Accept: application/json` and `stream: true` is served as a stream.
+    """The server streams its answer to a request with `Accept: application/json` and `stream: true`.
 
-    openai-python sends this header with every request: it would get no chunk, or a 406, for all of them.
+    openai-python sends this header with every request: otherwise each of them gets no chunk, or a 406.
     """
     require(x.status != 406, "a stream", got="406 Not Acceptable")
     _is_stream_or_refusal(x)
@@ -74,9 +74,9 @@ def test_accept_json_still_streams(x: Exchange) -> None:
     evidence=("json_for_stream",),
 )
 def test_stream_honoured(x: Exchange) -> None:
-    """`stream: true` is answered with an event stream, never with one JSON object.
+    """The server answers `stream: true` with an event stream, never with one JSON object.
 
-    openai-python, LlamaIndex, litellm and haystack iterate over no chunk at all and give an empty
+    openai-python, LlamaIndex, litellm and haystack find no chunk to iterate over and return an empty
     answer without an error; LangChain and the node helper raise.
     """
     _is_stream_or_refusal(x)
@@ -114,9 +114,9 @@ def test_headers_unknown_ignored(bare: Chat, dressed: Chat) -> None:
     source=rfc(9110, "8.3.1"),
 )
 def test_content_type_parameters_accepted(bare: Chat, dressed: Chat) -> None:
-    """`Application/JSON; charset=UTF-8` is accepted like `application/json`.
+    """The server accepts `Application/JSON; charset=UTF-8` like `application/json`.
 
-    Java, .NET and PHP clients add the charset by themselves.
+    Java, .NET and PHP clients add the charset on their own.
     """
     _comparable(bare, dressed)
     require(dressed.ok, "status 200", got=dressed.refusal(), owner=dressed)
@@ -130,9 +130,9 @@ def test_content_type_parameters_accepted(bare: Chat, dressed: Chat) -> None:
     source=rfc(8259, "7"),
 )
 def test_body_unicode_equal(raw: Chat, escaped: Chat) -> None:
-    r"""A prompt reaches the model identically as raw UTF-8 and as \u escapes with surrogate pairs.
+    r"""The model gets the same prompt from raw UTF-8 and from \u escapes with surrogate pairs.
 
-    Clients differ in how they escape: a broken decoder gives the model other letters than the user typed.
+    Clients differ in how they escape: a broken decoder gives the model characters that the user did not type.
     """
     for one, other in ((raw, escaped), (escaped, raw)):
         if one.ok and not other.ok and other.status not in BUSY_OR_LOCKED:
@@ -140,7 +140,7 @@ def test_body_unicode_equal(raw: Chat, escaped: Chat) -> None:
     counts = [get(x.completion, "usage", "prompt_tokens") for x in (raw, escaped)]
     if None in counts:
         same = [o.content for o in raw.outcomes] == [o.content for o in escaped.outcomes]
-        if not same:  # sampling noise of a busy server is no proof
+        if not same:  # sampling noise of a busy server proves nothing
             raise inconclusive("there is no usage to compare, and the texts differ")
         return
     require(counts[0] == counts[1], f"{counts[0]} prompt tokens for both", got=f"{counts[1]} escaped", owner=escaped)
@@ -160,37 +160,37 @@ WRONG_METHOD = Each(
 
 @rule("http.method.unsupported-refused", SHOULD, on=WRONG_METHOD, book="HTTP-013", source=rfc(9110, "15.5.6"))
 def test_method_unsupported_refused(x: Exchange) -> None:
-    """An unsupported method on a known path yields 405 or 404, never 200 or 5xx.
+    """The server answers an unsupported method on a known path with 405 or 404, never with 200 or 5xx.
 
-    Health checks and clients take the endpoint for one that works, or the server for one that is ill.
+    Otherwise health checks and clients believe that the endpoint works, or that the server is broken.
     """
     if x.status in BUSY_OR_LOCKED:
         raise x.refused()
-    # OpenAI's own GET /v1/chat/completions lists stored completions: a server may have that, too.
+    # OpenAI's own GET /v1/chat/completions lists stored completions: a server may offer it as well.
     listed = x.ok and x.request.method == "GET" and get(x.parsed.value, "object") == "list"
     require(x.status in (404, 405) or listed, "405 or 404", got=x.refusal())
 
 
 @rule("http.method.allow-named", SHOULD, on=WRONG_METHOD, source=rfc(9110, "15.5.6"))
 def test_method_allow_named(x: Exchange) -> None:
-    """A 405 names the methods that are allowed, in its Allow header.
+    """A 405 lists the allowed methods in its Allow header.
 
-    Without it, whoever reads the answer has to guess what the path is for.
+    Without it, the developer has to guess which methods the path supports.
     """
     if x.status != 405 or not x.knows_headers:
-        raise NotApplicable("the answer is no 405")
+        raise NotApplicable("the answer is not a 405")
     require(x.answered.header("allow"), "an Allow header", got="none")
 
 
 @rule("http.body.too-large-refused", SHOULD, on=each_of("body-too-large"), book="HTTP-016", source=rfc(9110, "15.5.14"))
 def test_body_too_large_refused(x: Exchange) -> None:
-    """A body that is too large is refused with 413 or 400, not with a reset or a 5xx.
+    """The server refuses a body that is too large with 413 or 400, not with a reset or a 5xx.
 
-    Clients repeat requests that were reset or got a 5xx: twenty megabytes, three times.
+    Clients retry after a reset or a 5xx: twenty megabytes, three times.
     """
     torn = x.response is None and x.transcript.ending in (Ending.RESET, Ending.CLOSED)
     require(not torn, "413 or 400", got=f"a {x.transcript.ending.value} connection without an answer")
     if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
-    # 200 is right for a server that takes such a body; 422 is how FastAPI spells 400.
+    # 200 is right for a server that accepts such a body; 422 is how FastAPI spells 400.
     require(x.ok or x.status in (400, 413, 422), "413 or 400 (or 200)", got=x.refusal())

@@ -1,4 +1,4 @@
-"""Characters: the bytes of a stream as text, and characters that lie across tokens."""
+"""Characters: the bytes of a stream as text, and characters that span several tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOST = "\ufffd"
     evidence=("bad_utf8",),
 )
 def test_stream_utf8(x: Exchange) -> None:
-    """Every event is valid UTF-8 by itself: no character is split over two events.
+    """Every event is valid UTF-8 on its own: no character is split across two events.
 
     openai-python, LangChain and LlamaIndex raise UnicodeDecodeError in the middle of the answer; node
     shows U+FFFD.
@@ -57,7 +57,7 @@ def test_stream_no_bom(x: Exchange) -> None:
 
 
 def _pins_unicode(schema: Any) -> bool:
-    """Whether a schema leaves no string free, and pins some text that is not ASCII."""
+    """Whether a schema pins every string, and at least one of them to text that is not ASCII."""
     stack, pinned = [schema], False
     while stack:
         node = stack.pop()
@@ -87,9 +87,9 @@ PINNED = Each(
 
 @rule("sse.text.no-replacement", MUST, on=PINNED, book="SSE-008", source=contract("partial UTF-8 is held back"))
 def test_text_no_replacement(x: Chat) -> None:
-    """A character that lies across tokens is held back until it is complete, never sent as U+FFFD.
+    """The server holds back a character that spans several tokens until it is complete, and never sends U+FFFD.
 
-    Users of Chinese, Czech or emoji read garbage that nothing can repair.
+    Otherwise users of Chinese, Czech or emoji read garbage that nothing can repair.
     """
     sent = x.answered.content
     if _LOST.encode() not in sent and b"\\ufffd" not in sent.lower():
@@ -113,7 +113,7 @@ WHOLE = Twins(
 def test_text_characters_whole(plain: Chat, stream: Chat) -> None:
     """A character that is whole in the plain answer is not replaced by U+FFFD in the stream.
 
-    The same question then has a readable answer or garbage, depending on `stream`.
+    Otherwise the same question gets a readable answer or garbage, depending on `stream`.
     """
     sent = stream.answered.content
     if _LOST.encode() not in sent and b"\\ufffd" not in sent.lower() and not sent.isascii():
@@ -147,9 +147,9 @@ JSON_TEXTS = Each(
     evidence=("ascii_split_utf8",),
 )
 def test_text_no_lone_surrogate(x: Chat) -> None:
-    r"""No JSON string holds half a character, such as "\ud83d" without its second half.
+    r"""No JSON string contains half a character, such as "\ud83d" without its second half.
 
-    Python clients keep it, and the later .encode("utf-8"), to a file or to a database, raises
+    Python clients keep it, and the later .encode("utf-8"), for a file or a database, raises
     UnicodeEncodeError.
     """
     texts = [(c.parsed, c) for c in x.payloads] if x.is_event_stream else [(x.parsed, None)]
@@ -168,7 +168,7 @@ def test_text_no_lone_surrogate(x: Chat) -> None:
 def test_transport_split_invariant(at_once: Chat, small: Chat) -> None:
     """An answer is the same however the transport cuts it into pieces.
 
-    Middleware that works on one packet at a time corrupts an event now and then, for no visible reason.
+    Middleware that works on one packet at a time corrupts an event now and then, for no apparent reason.
     """
     whole, pieces = at_once.outcomes, small.outcomes
     if any(o.finish_reason != "stop" for o in (*whole, *pieces)):

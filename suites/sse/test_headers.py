@@ -1,4 +1,4 @@
-"""The head of a streamed answer, and requests that never become a stream."""
+"""The headers of a streamed answer, and requests that never become a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADS = Each(
 def test_header_no_proxy_buffering(x: Exchange) -> None:
     """A stream carries `X-Accel-Buffering: no`.
 
-    nginx with its default settings holds the whole stream back until it is over.
+    Without it, nginx in its default configuration holds the whole stream back until it ends.
     """
     value = x.answered.header("x-accel-buffering")
     require((value or "").lower() == "no", "X-Accel-Buffering: no", got=value or "no such header")
@@ -30,7 +30,7 @@ def test_header_no_proxy_buffering(x: Exchange) -> None:
 def test_header_no_cache(x: Exchange) -> None:
     """A stream carries `Cache-Control: no-cache` or `no-store`.
 
-    Caches and CDNs may hold a stream back, or replay it to somebody else.
+    Otherwise caches and CDNs may hold a stream back, or replay it to somebody else.
     """
     value = ", ".join(x.answered.all("cache-control")).lower()
     require("no-cache" in value or "no-store" in value, "Cache-Control: no-cache", got=value or "no such header")
@@ -40,7 +40,7 @@ def test_header_no_cache(x: Exchange) -> None:
 def test_header_no_length_or_encoding(x: Exchange) -> None:
     """A stream has neither a Content-Length nor a Content-Encoding.
 
-    Both mean that something holds, or will hold, the whole body before it passes the first event on.
+    Either one means that something collects, or will collect, the whole body before it passes on the first event.
     """
     length, coding = x.answered.header("content-length"), x.answered.header("content-encoding")
     require(length is None, "no Content-Length", got=f"Content-Length: {length}")
@@ -48,7 +48,7 @@ def test_header_no_length_or_encoding(x: Exchange) -> None:
 
 
 def _error(x: Chat) -> object:
-    """The error that a stream request was answered with instead of a stream; None when there is none."""
+    """The error that the server sent instead of the requested stream, or None."""
     if not x.is_event_stream:
         return x.parsed.value if get(x.parsed.value, "error") else None
     first = x.payloads[0] if x.payloads else None
@@ -78,10 +78,11 @@ _CLIENT_FAULTS = ("invalid", "badrequest", "bad_request", "notfound", "not_found
     evidence=("json_error_200_for_stream",),
 )
 def test_error_before_stream_is_4xx(x: Chat) -> None:
-    """A request that is refused before generation gets a 4xx or 5xx and no event stream, with `stream: true` too.
+    """A request refused before generation gets a 4xx or 5xx, not an event stream, even with `stream: true`.
 
-    Clients choose the exception by the status: inside a 200 it is a generic APIError, and as JSON with
-    status 200 raw openai, LlamaIndex and litellm give an empty answer without an error.
+    Clients choose the exception by the status: an error inside a 200 stream becomes a generic APIError, and
+    for one sent as JSON with status 200 raw openai, LlamaIndex and litellm return an empty answer without an
+    error.
     """
     if x.status != 200:
         media = x.answered.media_type

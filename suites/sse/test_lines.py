@@ -1,4 +1,4 @@
-"""Lines and events: what the bytes of a stream look like to the parsers that clients have."""
+"""Lines and events: what the bytes of a stream look like to the parsers in clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BLANK_FOLLOWS = re.compile(rb"(\r\n|\n|\r)(:[^\r\n]*(\r\n|\n|\r))*(\r\n|\n|\r)"
 
 
 def _torn(x: Exchange) -> bool:
-    """Whether the body did not arrive as a whole: http.body.framed-exactly says so, or we left."""
+    """Whether the body did not arrive complete: http.body.framed-exactly reports it, or we disconnected."""
     whole = x.transcript.ending in (Ending.COMPLETE, Ending.CLOSED, Ending.UNKNOWN)
     return not whole or bool(x.answered.framing.problem)
 
@@ -28,7 +28,7 @@ def _at_the_tear(x: Exchange, span: tuple[int, int]) -> bool:
 
 
 def _fused(event: Event) -> bool:
-    """Whether every one of several data lines is a whole payload: events that ran into one."""
+    """Whether the event has several data lines, each a whole payload: separate events that ran together."""
     if len(event.lines) < 2:
         return False
     values = [line.value.strip() for line in event.lines if line.name == b"data"]
@@ -38,19 +38,19 @@ def _fused(event: Event) -> bool:
 
 
 def _separates(x: Exchange) -> bool:
-    """Whether the stream knows how to separate events: some event holds one payload only."""
+    """Whether the server separates events at all: at least one event holds a single payload."""
     return any(e.terminated and not _fused(e) for e in x.events)
 
 
 def _done_lookalike(text: str) -> bool:
-    """A terminator that is spelled wrong: the done rules judge it."""
+    """A misspelled terminator: the done rules judge it."""
     bare = text.strip().strip('"').lower()
     return bare in ("[done]", "done") or (text[:1] == "{" and '"done"' in text and len(text) < 40)
 
 
 def _wordless(event: Event) -> bool:
-    """Whether a line of the event is no field: sse.line.known-field judges it."""
-    if len(event.lines) == 1:  # nearly all
+    """Whether a line of the event is not a known field: sse.line.known-field judges it."""
+    if len(event.lines) == 1:  # almost always
         return event.lines[0].name != b"data"
     return any(line.name not in (b"data", b"event", b"id", b"retry") for line in event.lines)
 
@@ -64,10 +64,10 @@ def _wordless(event: Event) -> bool:
     evidence=("sse_ctype_json", "sse_ctype_plain"),
 )
 def test_response_event_stream(x: Exchange) -> None:
-    """A stream comes with status 200 and the media type text/event-stream.
+    """A stream has status 200 and the media type text/event-stream.
 
-    EventSource and httpx-sse refuse any other type, tools that look at it parse the whole body as one
-    JSON text, and gateways switch buffering off for this type only.
+    EventSource and httpx-sse refuse any other type, tools that check it parse the whole body as one JSON
+    text, and gateways switch off buffering for this type only.
     """
     response = x.answered
     if not x.knows_headers:
@@ -92,9 +92,9 @@ def test_response_event_stream(x: Exchange) -> None:
     evidence=("single_newline", "done_no_blank"),
 )
 def test_event_terminated(x: Exchange) -> None:
-    """Every event ends with a blank line, the last one too.
+    """Every event, including the last one, ends with a blank line.
 
-    With single newlines all events fuse into one: openai-python, LlamaIndex and litellm give an empty
+    With single newlines all events fuse into one: openai-python, LlamaIndex and litellm return an empty
     answer without an error, LangChain raises "No generation chunks were returned".
     """
     for event in x.events:
@@ -116,7 +116,7 @@ def test_event_terminated(x: Exchange) -> None:
 def test_event_one_json(x: Chat) -> None:
     """The data of an event is exactly one JSON object, or [DONE].
 
-    Two objects in one event, or words that are no JSON, raise an untyped JSONDecodeError or SyntaxError
+    Two objects in one event, or text that is not JSON, raise an untyped JSONDecodeError or SyntaxError
     in every client, in the middle of the answer.
     """
     for chunk in x.payloads:
@@ -133,7 +133,7 @@ def test_event_one_json(x: Chat) -> None:
 
 
 def _other_field(line: str) -> bool:
-    """A field that no parser knows, and which the standard lets it ignore: it loses nothing that was meant as data."""
+    """A field that no parser knows and that the standard lets it ignore: nothing meant as data is lost."""
     name, colon, _ = line.partition(":")
     known = name.lower() in ("data", "event", "id", "retry")
     return bool(colon) and not known and re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name) is not None
@@ -148,10 +148,10 @@ def _other_field(line: str) -> bool:
     evidence=("pretty_raw_newlines",),
 )
 def test_line_known_field(x: Exchange) -> None:
-    """Every line that is not blank is a comment, or has a field name; data, event, id and retry are spelt so.
+    """Every non-blank line is a comment or has a field name; data, event, id and retry are spelled exactly so.
 
     A raw line break in the JSON, a missing `data:` or a space before it makes parsers ignore the line:
-    what is left is cut JSON that every client raises on, or an empty answer without an error.
+    every client then raises on truncated JSON, or returns an empty answer without an error.
     """
     for anomaly in x.anomalies(AnomalyKind.UNKNOWN_FIELD):
         bare_done = _done_lookalike(anomaly.detail) or _other_field(anomaly.detail)
@@ -170,7 +170,7 @@ def test_line_known_field(x: Exchange) -> None:
 def test_line_canonical(x: Exchange) -> None:
     """Each event is one line: `data:`, exactly one space, and the payload.
 
-    Legal variations are lost on home-grown parsers that test for "data: " and cut six characters:
+    Legal variations break home-grown parsers that test for "data: " and cut off six characters:
     langchain_dart, genai-bench and old openai-python dropped all chunks.
     """
     for event in x.events:
@@ -186,7 +186,7 @@ def test_line_canonical(x: Exchange) -> None:
 def test_line_lf(x: Exchange) -> None:
     """Lines end with LF (or CRLF), never with a bare CR.
 
-    A bare CR is legal, but parsers that split at LF see one giant line and give nothing until the end.
+    A bare CR is legal, but parsers that split at LF see one giant line and return nothing until the end.
     """
     found = x.anomalies(AnomalyKind.BARE_CR)
     require(not found, "LF", got="a bare CR", at=found[0] if found else None)
@@ -201,10 +201,10 @@ def test_line_lf(x: Exchange) -> None:
     evidence=("event_no_data", "retry_only"),
 )
 def test_event_has_data(x: Exchange) -> None:
-    """No event is sent without data, such as `event: ping` or `retry: 3000` alone.
+    """The server sends no event without data, such as `event: ping` or `retry: 3000` alone.
 
-    The standard drops it, but openai-python and all who build on it call json.loads("") and crash; so do
-    openai-node and LangChain.js on `event: ping`.
+    The standard drops it, but openai-python and everything built on it call json.loads("") and crash; so
+    do openai-node and LangChain.js on `event: ping`.
     """
     for anomaly in x.anomalies(AnomalyKind.NO_DATA):
         require(_at_the_tear(x, anomaly.span), "data in the event", got=anomaly.detail, at=anomaly)
@@ -219,7 +219,7 @@ def test_event_has_data(x: Exchange) -> None:
     evidence=("empty_data",),
 )
 def test_event_data_not_empty(x: Exchange) -> None:
-    """No event has empty data, not as a keep-alive either.
+    """No event has empty data, not even as a keep-alive.
 
     json.loads("") and JSON.parse("") raise in all clients: the answer ends at the first heartbeat.
     """
@@ -236,10 +236,10 @@ def test_event_data_not_empty(x: Exchange) -> None:
     evidence=("id_then_heartbeat", "id_field_each"),
 )
 def test_id_no_idle_block_after(x: Exchange) -> None:
-    """Once an event had an `id:`, no comment-only block and no extra blank line follows.
+    """After an event with an `id:`, the server sends no comment-only block and no extra blank line.
 
     openai-python keeps the last id and turns each later idle blank line into an event without data:
-    JSONDecodeError at the first heartbeat. Either alone is harmless.
+    JSONDecodeError at the first heartbeat. Ids without idle blocks, and idle blocks without ids, are harmless.
     """
     last_id = ""
     for item in x.items:
@@ -262,10 +262,10 @@ def test_id_no_idle_block_after(x: Exchange) -> None:
     evidence=("event_message_field", "id_field_each"),
 )
 def test_event_data_only(x: Exchange) -> None:
-    """The events of a chat stream have data lines only: no event, id or retry.
+    """The events of a chat stream consist of data lines only: no event, id or retry.
 
-    Names that begin with "thread." switch openai-python to Assistants; the rest is ignored by SDKs but
-    trips strict parsers.
+    Event names that begin with "thread." switch openai-python to Assistants; SDKs ignore the rest, but
+    strict parsers trip over it.
     """
     for event in x.events:
         other = next((line for line in event.lines if line.name in (b"event", b"id", b"retry")), None)

@@ -1,4 +1,4 @@
-"""When bytes come: heartbeats, gaps, and whether anything sits on the stream."""
+"""When bytes arrive: heartbeats, gaps, and whether anything holds the stream back."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from wireproof.read.chat import Chat, is_stream
 from wireproof.read.exchange import Exchange
 from wireproof.verdict import NotApplicable, inconclusive, require
 
-# The longest silence that the contract allows, and the second on top that a busy host may take (seconds).
+# The longest silence that the contract allows, and one second of grace for a busy host (seconds).
 HEARTBEAT, GRACE = 15.0, 1.0
-# LangChain gives up after this long without a parsed chunk (seconds).
+# LangChain raises a timeout after this long without a parsed chunk (seconds).
 CHUNK_TIMEOUT = 120.0
 
 TIMED = Each(
-    "every chat stream that was recorded with times",
+    "every chat stream recorded with times",
     lambda x: is_stream(x) and x.transcript.timed,
     (*STREAM_SCENARIOS, "stream-slow-first-token"),
 )
@@ -54,7 +54,7 @@ def _waited(x: Exchange) -> float:
     source=contract("heartbeat comments; WHATWG 9.2.7 names 15 seconds, too"),
 )
 def test_heartbeat_every_15s(x: Exchange) -> None:
-    """While no event is ready, a comment line comes at least every 15 s, also before the first token.
+    """While no event is ready, the server sends a comment line at least every 15 s, even before the first token.
 
     Load balancers close a connection that is silent (often after 60 s) during a long prefill or hidden
     reasoning.
@@ -88,7 +88,7 @@ _TOO_FAST = 0.25
 
 @rule("sse.flush.incremental", SHOULD, on=each_of("stream-long"), book="SSE-018", source=contract("proxy buffering"))
 def test_flush_incremental(x: Exchange) -> None:
-    """Events are sent as they are produced, not in one burst at the end.
+    """The server sends events as it produces them, not in one burst at the end.
 
     A buffer in the server or in front of it (nginx and Envoy have one by default) makes the first token
     as late as the last.
@@ -97,8 +97,8 @@ def test_flush_incremental(x: Exchange) -> None:
         raise NotApplicable("the recording has no times")
     times = [at for at, event in zip(_event_times(x), x.events, strict=True) if '"content":' in event.data]
     if len(times) < 20:
-        raise inconclusive(f"the answer has {len(times)} events only: too few to tell")
-    if times[-1] < _TOO_FAST:  # a busy machine reads such an answer at one go
+        raise inconclusive(f"the answer has only {len(times)} events: too few to tell")
+    if times[-1] < _TOO_FAST:  # a busy machine gets such an answer in one read
         raise inconclusive(f"the whole answer came within {times[-1]:.3f} s: too fast to tell")
     distinct = len(set(times))
     got = f"first event after {times[0]:.3f} s, last after {times[-1]:.3f} s, in {distinct} reads"
@@ -110,7 +110,7 @@ def test_flush_incremental(x: Exchange) -> None:
     "sse.header.sent-early",
     SHOULD,
     on=Each(
-        "every chat stream that was recorded with times",
+        "every chat stream recorded with times",
         TIMED.match,
         ("stream-long-prompt", "stream-slow-first-token"),
     ),
@@ -118,13 +118,13 @@ def test_flush_incremental(x: Exchange) -> None:
     source=contract("headers before a long prefill"),
 )
 def test_header_sent_early(x: Chat) -> None:
-    """The headers of a stream are sent when the request is accepted, not with the first token.
+    """The server sends the headers of a stream when it accepts the request, not with the first token.
 
-    Heartbeats cannot protect a connection whose headers are not out: undici gives up after 300 s,
+    Heartbeats cannot protect a connection whose headers are still missing: undici times out after 300 s,
     gateways sooner.
     """
     if x.transcript.tags.beside:
-        raise NotApplicable("it ran beside others of ours")
+        raise NotApplicable("it ran in parallel with other requests of ours")
     times = _event_times(x)
     carrying = [p.chunk.position for p in x.assembled.parts if p.carries]
     position = carrying[0] if carrying else 0
