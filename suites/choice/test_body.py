@@ -16,7 +16,7 @@ _MESSAGE = "ChatCompletionResponseMessage"
 
 
 def _messages(x: Chat) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each choice with its message; a choice without a message object is judged by choice.members.present."""
+    """Each choice with its message; choice.members.present judges a choice without a message object."""
     for choice in x.plain_choices:
         message = choice.get("message")
         if isinstance(message, dict):
@@ -39,7 +39,7 @@ def test_required_members(x: Exchange) -> None:
     """
     require(x.answered.content.strip(), "a JSON object", got="an empty body")
     if not x.parsed.ok:
-        raise inconclusive("the body is no JSON: http.json.well-formed judges that")
+        raise inconclusive("the body is not JSON: http.json.well-formed judges that")
     body = x.parsed.value
     require(isinstance(body, dict), "a JSON object", got=body)
     require(not body.get("error"), "a completion, as the status is 200", got=body.get("error"))
@@ -117,7 +117,7 @@ def test_role_assistant(x: Chat) -> None:
 def test_content_type(x: Chat) -> None:
     """The message has the key content, and it is a string or null, never an array of parts.
 
-    A list gives LlamaIndex a ValidationError, and user code "'list' object has no attribute 'startswith'".
+    On a list LlamaIndex raises a ValidationError, and user code "'list' object has no attribute 'startswith'".
     """
     for _, message in _messages(x):
         require("content" in message, "the key `content` in the message", got=sorted(message))
@@ -138,7 +138,7 @@ def test_content_not_null(x: Chat) -> None:
     This is the classic agent crash: "'NoneType' object has no attribute 'startswith'".
     """
     for choice, message in _messages(x):
-        # A thought that never reached its answer may leave null or "": servers differ, both are in use.
+        # Reasoning that never reached its answer may leave null or "": servers differ, and both are common.
         others = ("tool_calls", "function_call", "refusal", "audio", "reasoning", "reasoning_content")
         if any(message.get(name) for name in others) or message.get("content", "") is not None:
             continue
@@ -158,7 +158,7 @@ def test_content_not_null(x: Chat) -> None:
 def test_refusal_key(x: Chat) -> None:
     """The message has the key refusal, null unless the model refused.
 
-    OpenAI's file requires it and OpenAI sends it; strictly generated clients fail without it.
+    OpenAI's schema requires it and OpenAI sends it; strictly generated clients fail without it.
     """
     for _, message in _messages(x):
         require("refusal" in message, "the key `refusal` in the message", got=sorted(message))

@@ -1,4 +1,4 @@
-"""As many choices as were asked for, each on its own."""
+"""The requested number of choices, each independent of the others."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.sse import AnomalyKind
 from wireproof.wire.strictjson import get, is_int, parse
 
-# Refused requests are matched too, so that a server without n > 1 is reported as such.
+# Refused requests match as well, so that a server without n > 1 is reported as such.
 _N_STREAMS = Each(
     "every chat stream with n > 1",
     lambda x: is_chat(x) and x.asked_stream and x.asked_n > 1 and x.valid and x.response is not None,
     ("stream-n2", "stream-n3-cut"),
 )
 _PINNED = "alpha beta gamma delta epsilon"
-# Copies of one sample are called copies when chance would give them less often than this.
+# Equal choices count as copies of one sample when chance would produce them less often than this.
 _CHANCE = 1e-6
 
 
@@ -48,13 +48,13 @@ def _indexes(x: Chat) -> list[Any]:
     evidence=("ns_choices_empty",),
 )
 def test_count_equals_n(x: Chat) -> None:
-    """An answer has exactly n choices (one by default), with the indexes 0 to n-1; it is never without a choice.
+    """An answer has exactly n choices (one by default), with the indexes 0 to n-1, and never an empty list.
 
-    choices [] gives LangChain and LlamaIndex an IndexError; fewer than n silently weakens every vote
-    over several samples (ragas, optillm, self-consistency).
+    On `choices: []` LangChain and LlamaIndex raise an IndexError; fewer than n silently weaken every vote over
+    several samples (ragas, optillm, self-consistency).
     """
     if not x.valid:
-        raise NotApplicable("the request is one that may be refused")
+        raise NotApplicable("the server may refuse this request")
     found = _indexes(x)
     require(len(found) == x.asked_n, f"{x.asked_n} choices", got=f"{len(found)}, with the indexes {found}")
     if all(is_int(i) for i in found):  # an index of another type is judged by its own rule
@@ -69,9 +69,9 @@ def test_count_equals_n(x: Chat) -> None:
     source=openapi("CreateChatCompletionResponse.id: a unique identifier"),
 )
 def test_id_unique(found: Sequence[Chat]) -> None:
-    """Each answer has an id of its own.
+    """Every answer has its own id.
 
-    Logs, caches and evaluators key on it: two answers with one id become one row.
+    Logs, caches and evaluators key on it: two answers with the same id become one row.
     """
     owners: dict[str, Exchange] = {}
     for x in found:
@@ -84,7 +84,7 @@ def test_id_unique(found: Sequence[Chat]) -> None:
         if not isinstance(answer_id, str) or not answer_id:
             continue
         first = owners.setdefault(answer_id, x)
-        require(first is x, "another `id` for each answer", got=f"{answer_id} in {first.scenario} too", owner=x)
+        require(first is x, "a different `id` for each answer", got=f"{answer_id}, as in {first.scenario}", owner=x)
     if len(owners) < 2:
         raise inconclusive("fewer than two answers have an id")
 
@@ -137,15 +137,15 @@ def test_one_per_chunk(x: Chat) -> None:
     source=openapi("CreateChatCompletionStreamResponse.choices.index"),
 )
 def test_streams_independent(x: Chat) -> None:
-    """With n > 1, what a stream says under one index makes up that choice and nothing of another.
+    """With n > 1, everything that a stream sends under one index belongs to that choice alone.
 
-    The index is all that tells choices apart: text under the wrong one spoils two answers at once.
+    Only the index tells choices apart: text under the wrong one spoils two answers at once.
     """
     if not x.events:
         raise inconclusive("the stream has no events")
     for choice in x.finished_stream.choices:
         if choice.finish_reason != "stop":
-            raise inconclusive(f"choice {choice.index} did not end by itself")
+            raise inconclusive(f"choice {choice.index} did not end on its own")
         parsed = parse(choice.content or "")
         whole = parsed.ok and get(parsed.value, "text") == _PINNED
         require(whole, f"the pinned text as choice {choice.index}", got=choice.content, at=choice.parts[-1])
@@ -159,14 +159,14 @@ def test_streams_independent(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest.n: integer, minimum 1, maximum 128"),
 )
 def test_n_bounds(x: Chat) -> None:
-    """n = 0, a negative n, a fraction and more than 128 are refused with a 4xx.
+    """The server refuses n = 0, a negative n, a fraction and more than 128 with a 4xx.
 
-    Silent clamping gives fewer choices than the client goes on to index.
+    Silent clamping returns fewer choices than the client then indexes.
     """
     response, n = x.answered, x.asked.get("n")
     must_be_judged(x)
     refused = x.status is not None and 400 <= x.status < 500
-    # A server with a higher cap keeps its word when it really gives as many.
+    # A server with a higher limit is right as well, if it really returns that many.
     if not refused and x.ok and is_int(n) and n > 128 and not x.is_event_stream:
         require(len(x.plain_choices) == n, f"a 4xx, or {n} choices", got=f"{len(x.plain_choices)} choices")
         return
@@ -188,10 +188,10 @@ def test_n_sampled_independently(x: Chat) -> None:
     choices = x.plain_choices
     texts = [get(c, "message", "content") for c in choices]
     if not all(isinstance(t, str) for t in texts) or len(texts) < 2:
-        raise inconclusive("there are no several texts to compare")
+        raise inconclusive("there are not several texts to compare")
     if len(set(texts)) > 1:
         return
-    # How likely is it that the model says the same again, each time? Its own log probabilities tell.
+    # How likely is it that the model says the same thing every time? Its own log probabilities tell.
     entries = get(choices[0], "logprobs", "content")
     logprobs = [get(e, "logprob") for e in entries] if isinstance(entries, list) else []
     known = [float(p) for p in logprobs if isinstance(p, int | float) and p <= 0]
@@ -199,5 +199,5 @@ def test_n_sampled_independently(x: Chat) -> None:
         raise inconclusive("all choices are equal, and no log probabilities say whether that is chance")
     chance = math.exp(max(sum(known) * (len(texts) - 1), -700.0))
     if chance > _CHANCE:
-        raise inconclusive(f"the model is sure of its answer: {len(texts)} equal ones have the chance {chance:.2g}")
+        raise inconclusive(f"the model is sure of its answer: {len(texts)} equal ones have a chance of {chance:.2g}")
     require(False, "choices that differ", got=f"{len(texts)} times {json.dumps(texts[0], ensure_ascii=False)}")

@@ -1,4 +1,4 @@
-"""A plain body against OpenAI's schema, for what no other rule asks, and its time."""
+"""A plain body against OpenAI's schema, for everything that no other rule checks, and its time."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _has_own_rule(misfit: openai_schema.Misfit) -> bool:
 
 @rule("choice.schema.openapi", SHOULD, on=PLAIN, source=openapi("CreateChatCompletionResponse"))
 def test_schema_openapi(x: Chat) -> None:
-    """A plain body fits OpenAI's schema, apart from members that the schema does not know.
+    """A plain body fits OpenAI's schema, apart from members that the schema does not define.
 
-    It catches what no rule of its own asks for, such as a refusal that is a number or log probabilities that are a
+    This catches what no other rule checks, such as a refusal that is a number or log probabilities that are a
     list: strictly typed clients (pydantic-ai, Go, Rust) refuse the whole answer.
     """
     for misfit in openai_schema.unexcused(openai_schema.COMPLETION, x.completion):
@@ -43,7 +43,7 @@ def test_schema_openapi(x: Chat) -> None:
 def test_created_seconds(x: Chat) -> None:
     """`created` of a plain body is a time in Unix seconds, not in milliseconds.
 
-    Dashboards and caches that sort by it show a date in the year 57000.
+    Otherwise dashboards and caches that sort by it show a date in the year 57000.
     """
     created = get(x.completion, "created")
     if not is_int(created):
@@ -55,7 +55,7 @@ def test_created_seconds(x: Chat) -> None:
 def test_created_near_date(x: Chat) -> None:
     """`created`, streamed or not, lies within a day of the answer's Date header.
 
-    A constant, or the time when the server was started, puts every answer at the same place in logs.
+    A constant, or the time when the server started, puts every answer at the same place in logs.
     """
     if x.is_event_stream:
         created = next((value for c in x.chunks if is_int(value := get(c.value, "created"))), None)

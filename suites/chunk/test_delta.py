@@ -17,7 +17,7 @@ _DELTA = "ChatCompletionStreamResponseDelta"
 
 
 def _choices(x: Chat) -> list[Choice]:
-    """The choices with an index that was asked for: of others, first and later parts cannot be told apart."""
+    """The choices with a requested index: for any other, first and later parts cannot be told apart."""
     found = [c for c in x.assembled.choices if is_int(c.index) and 0 <= c.index < x.asked_n]
     if not found:
         raise inconclusive("the stream has no choices")
@@ -33,10 +33,10 @@ def _choices(x: Chat) -> list[Choice]:
     evidence=("delta_null", "delta_missing_on_finish"),
 )
 def test_delta_object(x: Chat) -> None:
-    """Every streamed choice has a `delta` object, also where it finishes: `{}` when there is nothing to say.
+    """Every streamed choice has a `delta` object, even where it finishes: `{}` when there is nothing to add.
 
-    Null, openai-python's `.stream()` raises `'NoneType' object has no attribute 'to_dict'`; missing where the
-    choice finishes, LangChain loses finish_reason and model name.
+    If it is null, openai-python's `.stream()` raises `'NoneType' object has no attribute 'to_dict'`; if it is
+    missing where the choice finishes, LangChain loses finish_reason and model name.
     """
     for part in x.answer_parts:
         value = get(part.choice, "delta", default="no delta member")
@@ -54,7 +54,7 @@ def test_delta_object(x: Chat) -> None:
 def test_finish_reason_key(x: Chat) -> None:
     """Every streamed choice has the key `finish_reason`, null until it finishes: never "", never left out.
 
-    The types of openai-node and openai-go have it as required; strict decoders refuse the chunk. The Python
+    The types of openai-node and openai-go require it; strict decoders refuse a chunk without it. The Python
     clients do not mind.
     """
     for part in x.answer_parts:
@@ -74,7 +74,7 @@ def test_role_first(x: Chat) -> None:
     """The first delta of each choice says `"role": "assistant"`.
 
     Without it openai-node's `.finalChatCompletion()` throws "missing role for choice 0", and openai-python's
-    snapshot has the role None. Text, "" or null may stand beside it.
+    snapshot has the role None. The same delta may have text, "" or null as content.
     """
     for choice in _choices(x):
         first = next((p for p in choice.parts if isinstance(p.choice.get("delta"), dict)), None)
@@ -91,9 +91,9 @@ def test_role_first(x: Chat) -> None:
     source=contract("a choice has one role"),
 )
 def test_role_once(x: Chat) -> None:
-    """A choice has one role: a delta that says it again says the same.
+    """A choice has one role: a delta that repeats it gives the same value.
 
-    Whoever keeps the last one files the answer under another speaker.
+    A client that keeps the last one attributes the answer to another speaker.
     """
     for choice in _choices(x):
         said = [p for p in choice.parts if p.delta.get("role")]
@@ -102,7 +102,7 @@ def test_role_once(x: Chat) -> None:
             require(role == first, f"no other role than {first!r} in choice {choice.index}", got=role, at=part)
 
 
-# No text says that a role may not come again, and much of the field repeats it: a strong warning, not a MUST.
+# No text forbids repeating the role, and many servers do: a strong warning, not a MUST.
 @rule(
     "chunk.role.not-repeated",
     SHOULD,
@@ -111,7 +111,7 @@ def test_role_once(x: Chat) -> None:
     evidence=("role_every_chunk", "role_empty_string", "role_null_after"),
 )
 def test_role_not_repeated(x: Chat) -> None:
-    """A choice says its role once; later deltas leave it out, or have null or "" there.
+    """A choice gives its role once; later deltas leave it out, or have null or "" there.
 
     openai-python's `.stream()` joins strings: the role becomes "assistantassistantassistant".
     """
@@ -130,9 +130,9 @@ def test_role_not_repeated(x: Chat) -> None:
     source=contract("stream invariant 1"),
 )
 def test_role_own_event(x: Chat) -> None:
-    """The first chunk of a choice brings the role and no text yet: content is "", null or absent.
+    """The first chunk of a choice carries the role and no text yet: content is "", null or absent.
 
-    It marks the time to the first token, and parsers that treat it specially drop the text in it.
+    It marks the time to the first token, and parsers that treat it specially drop any text in it.
     """
     for choice in _choices(x):
         first = choice.parts[0]
@@ -150,7 +150,7 @@ def test_role_own_event(x: Chat) -> None:
     evidence=("content_list",),
 )
 def test_content_string(x: Chat) -> None:
-    """delta.content, when there is one, is a string or null: never an array, object or number.
+    """delta.content, if present, is a string or null: never an array, object or number.
 
     openai-python users and LlamaIndex get a TypeError (can only concatenate str), openai-node shows
     "[object Object]".
@@ -160,8 +160,8 @@ def test_content_string(x: Chat) -> None:
         require(value is None or isinstance(value, str), "a string or null as content", got=value, at=part)
 
 
-# The contract lists this as an invariant. It stays a SHOULD: none of the clients measured breaks, vLLM merges
-# the last text with the finish under load, and the rule book's judgement call 1 settles it so.
+# The contract lists this as an invariant. It stays a SHOULD: no measured client breaks, vLLM merges the last
+# text with the finish under load, and judgement call 1 of the rule book decides it this way.
 @rule(
     "chunk.finish.empty-delta",
     SHOULD,
@@ -171,7 +171,7 @@ def test_content_string(x: Chat) -> None:
     evidence=("finish_with_content", "finish_content_null", "finish_content_empty"),
 )
 def test_finish_empty_delta(x: Chat) -> None:
-    """The chunk that finishes a choice has an empty delta: no text and no call rides on it.
+    """The chunk that finishes a choice has an empty delta, with no text and no call.
 
     Parsers that stop at finish_reason before they read the content lose the tail of the answer.
     """
@@ -191,7 +191,7 @@ def test_finish_empty_delta(x: Chat) -> None:
 def test_finish_nothing_after(x: Chat) -> None:
     """No text, refusal, reasoning or call of a choice comes after its finish_reason.
 
-    Interfaces close the message there. Empty deltas and vendor members may follow.
+    User interfaces close the message there. Empty deltas and vendor members may follow.
     """
     for choice in _choices(x):
         finished = False
@@ -213,7 +213,7 @@ def _extensions(choice: Choice) -> Iterator[tuple[Part, str, Any]]:
 
 
 def _repeated(x: Chat) -> list[tuple[Part, str, Any]]:
-    """The members of deltas that OpenAI does not know, from their second appearance in a choice on."""
+    """The delta members that OpenAI does not define, from their second appearance in a choice onwards."""
     again = []
     judged = False
     for choice in _choices(x):
@@ -224,7 +224,7 @@ def _repeated(x: Chat) -> list[tuple[Part, str, Any]]:
                 again.append((part, name, value))
             seen.add(name)
     if not judged:
-        raise NotApplicable("no delta has members that OpenAI does not know")
+        raise NotApplicable("no delta has members that OpenAI does not define")
     return again
 
 
@@ -237,10 +237,10 @@ def _repeated(x: Chat) -> list[tuple[Part, str, Any]]:
     evidence=("delta_ext_list_noindex", "delta_ext_str_reasoning"),
 )
 def test_extension_accumulates(x: Chat) -> None:
-    """A list of objects that is no OpenAI member of a delta has an integer `index` in each entry when it comes again.
+    """When a choice repeats a list of objects that OpenAI does not define, each entry has an integer `index`.
 
-    openai-python's `.stream()` merges lists by it, and raises RuntimeError "Expected list delta entry to have an
-    `index` key" without.
+    openai-python's `.stream()` merges lists by it, and without it raises RuntimeError "Expected list delta entry
+    to have an `index` key".
     """
     for part, name, value in _repeated(x):
         entries = value if isinstance(value, list) else []
@@ -256,9 +256,9 @@ def test_extension_accumulates(x: Chat) -> None:
     evidence=("delta_ext_number", "delta_ext_bool"),
 )
 def test_extension_scalar_once(x: Chat) -> None:
-    """A number or boolean that is no OpenAI member of a delta comes in one chunk of a choice only.
+    """A choice sends a number or boolean member that OpenAI does not define in only one chunk.
 
-    openai-python's `.stream()` adds them up: a state that is sent with each chunk comes out as a sum.
+    openai-python's `.stream()` adds the values up: a state sent with each chunk comes out as a sum.
     """
     for part, name, value in _repeated(x):
         what = f"delta.{name}, a {type(value).__name__}, in one chunk only"
@@ -274,10 +274,10 @@ def test_extension_scalar_once(x: Chat) -> None:
     evidence=("tool_calls_null", "tool_id_null_later"),
 )
 def test_null_only_where_allowed(x: Chat) -> None:
-    """A delta leaves out role, tool_calls and function_call, and a call its id and type, rather than send null.
+    """A delta leaves out role, tool_calls and function_call, and a call its id and type, rather than sending null.
 
-    Strictly typed clients outside Python take these members as optional but not nullable. The clients measured
-    tolerate them.
+    Strictly typed clients outside Python treat these members as optional but not nullable. The measured clients
+    tolerate null.
     """
     for part in x.answer_parts:
         nulls = [name for name in ("role", "tool_calls", "function_call") if part.delta.get(name, 0) is None]
@@ -285,4 +285,4 @@ def test_null_only_where_allowed(x: Chat) -> None:
         for call in calls if isinstance(calls, list) else []:
             if isinstance(call, dict):  # a null index or function has its own rule
                 nulls += [f"tool_calls[].{name}" for name in ("id", "type") if call.get(name, 0) is None]
-        require(not nulls, "no null where the schema has none", got=", ".join(nulls), at=part)
+        require(not nulls, "no null where the schema allows none", got=", ".join(nulls), at=part)

@@ -51,15 +51,15 @@ def test_object_literal(x: Chat) -> None:
     evidence=("id_changes", "missing_id"),
 )
 def test_id_constant(x: Chat) -> None:
-    """`id` is a non-empty string, the same in all chunks of a stream, whatever n is.
+    """`id` is a non-empty string, the same in all chunks of a stream, for any n.
 
-    Accumulators of typed clients (.NET, Go, Rust) refuse a chunk with another id; traces and caches that are
-    keyed by it split one answer into several.
+    Accumulators of typed clients (.NET, Go, Rust) refuse a chunk with another id; traces and caches keyed by it
+    split one answer into several.
     """
     _constant(x, "id", "a non-empty string as id")
 
 
-# A clock that is asked for every chunk moves on by the gap between two chunks (seconds).
+# A server that reads its clock for every chunk moves `created` on by the gap between two chunks (seconds).
 _CLOCK_STEP = 120
 
 
@@ -74,8 +74,8 @@ _CLOCK_STEP = 120
 def test_created_constant(x: Chat) -> None:
     """`created` is an integer, and one time for the whole stream: it never jumps.
 
-    Typed clients (Go, Rust, C#) cannot decode a float or a string there. A clock that moves on while the stream
-    runs is for chunk.created.does-not-move to judge.
+    Typed clients (Go, Rust, C#) cannot decode a float or a string there. chunk.created.does-not-move judges a
+    clock that moves on while the stream runs.
     """
     before: Any = None
     for chunk in x.answer_chunks:
@@ -86,7 +86,7 @@ def test_created_constant(x: Chat) -> None:
         before = value
 
 
-# OpenAI's text says "each chunk has the same timestamp", and much of the field asks its clock: a warning.
+# OpenAI's text says "each chunk has the same timestamp", but many servers read their clock again: a warning.
 @rule(
     "chunk.created.does-not-move",
     SHOULD,
@@ -94,9 +94,9 @@ def test_created_constant(x: Chat) -> None:
     source=openapi(f"{_CHUNK}.created: each chunk has the same timestamp"),
 )
 def test_created_does_not_move(x: Chat) -> None:
-    """`created` is the same in all chunks, also when the stream crosses a second.
+    """`created` is the same in all chunks, even when the stream runs into the next second.
 
-    Accumulators of strictly typed clients refuse a chunk that belongs to another time.
+    Accumulators of strictly typed clients refuse a chunk with another time.
     """
     times = [(c, value) for c in x.answer_chunks if is_int(value := get(c.value, "created"))]
     for chunk, value in times[1:]:
@@ -109,7 +109,7 @@ def test_created_does_not_move(x: Chat) -> None:
 def test_created_seconds(x: Chat) -> None:
     """`created` is the time of the answer in Unix seconds, not in milliseconds.
 
-    AI SDK and dashboards show a date in the year 57000.
+    Otherwise the AI SDK and dashboards show a date in the year 57000.
     """
     values = [(c, c.value["created"]) for c in x.answer_chunks if is_int(c.value.get("created"))]
     if not values:
@@ -129,8 +129,8 @@ def test_created_seconds(x: Chat) -> None:
 def test_model_constant(x: Chat) -> None:
     """`model` is a non-empty string, the same in all chunks of a stream.
 
-    It need not be the name that was asked for. LangChain loses `response_metadata["model_name"]`, and costs
-    are booked on no model.
+    It need not be the requested name. Without it LangChain loses `response_metadata["model_name"]`, and costs
+    cannot be assigned to a model.
     """
     _constant(x, "model", "a non-empty string as model")
 
@@ -146,7 +146,7 @@ def test_model_constant(x: Chat) -> None:
 def test_choices_array(x: Chat) -> None:
     """Every chunk has `choices`, an array of objects: the usage chunk has an empty one.
 
-    Absent or null, LlamaIndex says `object of type 'NoneType' has no len()`, openai-python's `.stream()`
+    If it is absent or null, LlamaIndex says `object of type 'NoneType' has no len()`, openai-python's `.stream()`
     `'NoneType' object is not iterable`, openai-node `chunk.choices is not iterable`.
     """
     for chunk in x.answer_chunks:
@@ -165,8 +165,8 @@ def test_choices_array(x: Chat) -> None:
 def test_first_not_empty(x: Chat) -> None:
     """The first chunk of a stream has a choice.
 
-    Azure sends its prompt filter results ahead with `choices: []`; clients that read `choices[0]` crash there.
-    The SDKs measured do not mind.
+    Azure sends its prompt filter results first, with `choices: []`; clients that read `choices[0]` crash there.
+    The measured SDKs do not mind.
     """
     objects = [p for p in x.payloads if isinstance(get(p.value, "choices"), list)]
     first = objects[0] if objects else x.answer_chunks[0]
@@ -201,8 +201,8 @@ def test_index_integer(x: Chat) -> None:
 def test_no_message(x: Chat) -> None:
     """A streamed choice has a delta and no `message` beside it.
 
-    Some servers send the whole text so far again with every chunk: the stream grows with the square of its
-    length, and parsers that merge both show the text twice.
+    Some servers repeat the whole text so far in every chunk: the stream grows with the square of its length,
+    and parsers that merge both show the text twice.
     """
     for part in x.answer_parts:
         require(part.choice.get("message") is None, "no message in a streamed choice", got="a message", at=part)
@@ -231,7 +231,7 @@ def test_error_absent(x: Chat) -> None:
         raise inconclusive("the stream has no chunks")
 
 
-_OBFUSCATION = Each("every chat stream, and one that wants no obfuscation", is_stream, ("stream-obfuscation-off",))
+_OBFUSCATION = Each("every chat stream, and one that turns obfuscation off", is_stream, ("stream-obfuscation-off",))
 
 
 @rule(
@@ -245,13 +245,12 @@ _OBFUSCATION = Each("every chat stream, and one that wants no obfuscation", is_s
 def test_obfuscation_optional(x: Chat) -> None:
     """A chunk may carry `obfuscation`, a random string, unless include_obfuscation is false.
 
-    It evens out the size of the events against observers of the traffic; who asks for it to be off pays for
-    bandwidth.
+    It hides the real sizes of events from observers of the traffic; a client turns it off to save bandwidth.
     """
     off = get(x.asked, "stream_options", "include_obfuscation") is False
     seen = [c for c in x.answer_chunks if c.value.get("obfuscation") is not None]
     if not seen and not off:
-        raise NotApplicable("no chunk has obfuscation, and the request did not refuse it")
+        raise NotApplicable("no chunk has obfuscation, and the request did not turn it off")
     for chunk in seen:
         value = chunk.value["obfuscation"]
         require(isinstance(value, str), "a string as obfuscation", got=value, at=chunk)

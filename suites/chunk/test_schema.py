@@ -1,4 +1,4 @@
-"""Chunks against OpenAI's schema, for what no other rule asks."""
+"""Chunks against OpenAI's schema, for everything that no other rule checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _has_own_rule(misfit: openai_schema.Misfit) -> bool:
     where = misfit.where
     if where in _EXACTLY_ELSEWHERE or where.startswith(_ELSEWHERE):
         return True
-    # chunk.null.only-where-allowed has the null; another wrong type is for this rule.
+    # chunk.null.only-where-allowed judges the null; this rule judges any other wrong type.
     return where == "choices[].delta.function_call" and misfit.got == "null"
 
 
@@ -34,10 +34,10 @@ def _has_own_rule(misfit: openai_schema.Misfit) -> bool:
     source=openapi("CreateChatCompletionStreamResponse"),
 )
 def test_schema_openapi(x: Chat) -> None:
-    """A chunk fits OpenAI's schema, apart from members that the schema does not know.
+    """Every chunk fits OpenAI's schema, apart from members that the schema does not define.
 
-    It catches what no rule of its own asks for: a system_fingerprint that is a number, log probabilities in the
-    shape of the old completions (the AI SDK refuses these), a token count that is a string.
+    This catches what no other rule checks: a system_fingerprint that is a number, log probabilities in the
+    format of the old completions (the AI SDK refuses these), a token count that is a string.
     """
     for chunk in x.answer_chunks:
         for misfit in openai_schema.unexcused(openai_schema.CHUNK, chunk.value):

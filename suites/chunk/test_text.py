@@ -15,13 +15,13 @@ from wireproof.wire import strictjson
 from wireproof.wire.chat import Choice, Part
 from wireproof.wire.strictjson import get, is_int
 
-# So many deltas in a row, each longer than this (characters), must repeat all the text before them. A model
-# that loops, in chunks of several tokens, does not make them grow every time.
+# _RUN deltas in a row, each longer than _LONG characters, must repeat all the text before them. A model that
+# loops, in chunks of several tokens, does not make them grow every time.
 _RUN, _LONG = 3, 8
 
 
 def _growing(choice: Choice) -> Part | None:
-    """The part with which a run of ever growing repetitions is sure, or None."""
+    """The part that makes a run of ever-growing repetitions certain, or None."""
     so_far, run = "", 0
     for part in choice.parts:
         text = part.delta.get("content")
@@ -38,19 +38,19 @@ def _growing(choice: Choice) -> Part | None:
 
 
 def _skip_condemned(stream: Chat) -> None:
-    """What joins wrongly for a reason that has a rule of its own is not judged again."""
+    """Skip deltas that join wrongly for a reason that another rule judges."""
     for part in stream.assembled.parts:
         if not isinstance(part.delta.get("content"), str | None):
-            raise inconclusive("a delta's content is no string")
+            raise inconclusive("a delta's content is not a string")
     if any(_growing(choice) for choice in stream.assembled.choices):
         raise inconclusive("the deltas are cumulative")
 
 
 @rule("chunk.content.not-cumulative", MUST, on=STREAMS, source=contract("stream invariant 2"))
 def test_not_cumulative(x: Chat) -> None:
-    """A delta brings what is new, not all the text so far.
+    """A delta contains only the new text, not all the text so far.
 
-    Every client appends: users read "the the city the city of".
+    Every client appends deltas: users would read "the the city the city of".
     """
     for choice in x.assembled.choices:
         part = _growing(choice)
@@ -80,7 +80,7 @@ def _pinned(schema: str) -> Any:
 
 
 _PINNED = Twins(
-    "a streamed answer that strict JSON Schema holds, and its plain twin",
+    "a streamed answer that strict JSON Schema constrains, and its plain twin",
     lambda x: is_answer(x) and isinstance(_schema(x), dict),
     ("plain-pinned", "stream-pinned", "plain-enum-unicode", "stream-enum-unicode"),
 )
@@ -89,7 +89,7 @@ _PINNED = Twins(
 def _only(x: Chat) -> ChoiceResult:
     found = x.outcomes
     if len(found) != 1 or found[0].finish_reason != "stop" or not isinstance(found[0].content, str):
-        raise inconclusive("the answer was cut, or is not one text")
+        raise inconclusive("the answer was cut off, or is not one text")
     return found[0]
 
 
@@ -97,13 +97,13 @@ def _only(x: Chat) -> ChoiceResult:
 def test_increments(plain: Chat, stream: Chat) -> None:
     """The deltas of a choice, joined in order, are its whole content: nothing repeated, nothing lost.
 
-    It is shown with an answer that JSON Schema pins. Every client appends what comes: it shows text twice, or
-    text with holes.
+    The check uses an answer that JSON Schema pins. Every client appends what arrives: it would show text twice,
+    or text with gaps.
     """
     _skip_condemned(stream)
     wanted = strictjson.parse(_only(plain).content)
     if not wanted.ok:
-        raise inconclusive("the plain answer does not keep the schema either")
+        raise inconclusive("the plain answer does not follow the schema either")
     text = _only(stream).content
     got = strictjson.parse(text)
     require(got.ok, "deltas that join to the JSON text", got=text)
@@ -116,21 +116,21 @@ _SUCCESS = ("stop", "length", "tool_calls", "function_call", "content_filter")
 
 
 def _comparable(content: Any) -> str:
-    """The text of an answer; null and "" are the same, and so is a character that the limit on tokens tore."""
+    """The text of an answer, with null as "" and without a character that the token limit cut in half."""
     return content.rstrip("\ufffd") if isinstance(content, str) else ""
 
 
 @rule("chunk.parity.with-plain", SHOULD, on=TWINS, book="CHUNK-020", source=contract("stream and plain agree"))
 def test_parity(plain: Chat, stream: Chat) -> None:
-    """The same request at temperature 0 gives the same text, and calls or no calls, streamed and plain.
+    """The same request at temperature 0 gives the same text, and calls or no calls, whether streamed or plain.
 
-    Servers keep two code paths, which drift apart: switching streaming on loses a call or changes a text. What
-    finish_reason, usage and the calls say is compared by rules of their own.
+    Servers keep two code paths, which drift apart: switching streaming on loses a call or changes a text. Other
+    rules compare finish_reason, usage and the contents of the calls.
     """
     _skip_condemned(stream)
     wanted = {o.index: o for o in plain.outcomes if is_int(o.index)}
     if len(wanted) != len(stream.outcomes):
-        raise inconclusive("the answers have not the same number of choices")
+        raise inconclusive("the answers do not have the same number of choices")
     for got in stream.outcomes:
         twin = wanted.get(got.index)
         if twin is None or got.finish_reason not in _SUCCESS:

@@ -14,7 +14,7 @@ from wireproof.wire.strictjson import get, is_int, parse
 
 # The answer of the pinned scenarios, and where their stop strings cut it.
 _PINNED = "alpha beta gamma delta epsilon"
-# A forced call of our scenarios cannot be whole within so few tokens.
+# A forced call of our scenarios cannot be complete within this many tokens.
 _SURELY_CUT = 16
 
 _FORCED_NOTE = "https://community.openai.com/t/731488/13"
@@ -39,7 +39,7 @@ _REQUIRED = Each(
     ("tools-required", "tools-required-stream", "tools-required-n2-stream"),
 )
 _WITH_TOOLS = Each(
-    "every answer to a request with tools and a limit on tokens",
+    "every answer to a request with tools and a token limit",
     lambda x: is_answer(x) and bool(x.asked.get("tools")) and x.token_limit is not None,
     ("tools-cut", "tools-cut-stream", "tools-required"),
 )
@@ -66,7 +66,7 @@ _ENDS = {
 
 
 def _tokens(x: Chat) -> int | None:
-    """completion_tokens of the answer, where it says so (what a stream says unasked is no usage of the whole)."""
+    """completion_tokens of the answer, if given (usage that a stream sends unasked does not count)."""
     if x.is_event_stream and not x.asked_usage:
         return None
     found = (x.usage or {}).get("completion_tokens")
@@ -81,7 +81,7 @@ def _once(x: Chat) -> list[ChoiceResult]:
 
 
 def _is_json(arguments: Any, *, needed: bool) -> bool:
-    """Whether arguments are a whole JSON text; none at all will do where no argument is needed."""
+    """Whether arguments are a whole JSON text; an empty string will do where no argument is needed."""
     if not isinstance(arguments, str):
         return True  # the type is judged by the rules for tool calls
     try:
@@ -107,7 +107,7 @@ def test_stop(x: Chat) -> None:
         text = o.content if isinstance(o.content, str) else ""
         whole = text.endswith(_ENDS[x.scenario]) if x.asked.get("stop") else get(parse(text).value, "text") == _PINNED
         if not whole:
-            raise inconclusive(f"the answer did not end where it should have ended: {text[-40:]!r}")
+            raise inconclusive(f"the answer did not end where it should: {text[-40:]!r}")
         # tool_calls without a call, function_call, content_filter and null are judged by rules of their own.
         require(o.finish_reason != "length", "stop", got=o.finish_reason)
 
@@ -120,10 +120,10 @@ def test_stop(x: Chat) -> None:
     source=openapi("finish_reason: length"),
 )
 def test_length_when_cut(x: Chat) -> None:
-    """finish_reason is "length" when the limit on tokens cut the answer.
+    """finish_reason is "length" when the token limit cuts the answer off.
 
-    Nothing else shows the cut: openai-python's .parse() raises LengthFinishReasonError only then,
-    and continuation logic never starts.
+    Nothing else shows the cut: openai-python's .parse() raises LengthFinishReasonError only on "length",
+    and without it continuation logic never starts.
     """
     tokens, limit = _tokens(x), x.token_limit
     if tokens is None or limit is None:
@@ -142,9 +142,9 @@ def test_length_when_cut(x: Chat) -> None:
     source=contract("finish_reason tells the agent loop to run tools"),
 )
 def test_tool_calls_iff_called(x: Chat) -> None:
-    """finish_reason is "tool_calls" only with a tool call.
+    """finish_reason is "tool_calls" only if the answer has a tool call.
 
-    Agent loops branch on it: "tool_calls" without calls crashes them, or makes them ask again for ever.
+    Agent loops branch on it: "tool_calls" without calls crashes them, or makes them ask again endlessly.
     """
     if x.is_event_stream is False and not all(isinstance(c.get("message"), dict) for c in x.plain_choices):
         raise inconclusive("a choice has no message: choice.members.present judges that")
@@ -153,7 +153,7 @@ def test_tool_calls_iff_called(x: Chat) -> None:
             require(o.calls, "a tool call with finish_reason tool_calls", got="none")
 
 
-# api.openai.com itself was seen to end free calls with "stop": clients break on it, the contract does not.
+# api.openai.com itself sometimes ended free calls with "stop": that breaks clients, but not the contract.
 @rule(
     "finish.tool-calls.when-called",
     SHOULD,
@@ -161,9 +161,9 @@ def test_tool_calls_iff_called(x: Chat) -> None:
     source=observed("finish_reason tool_calls when the model called a tool; stop was seen now and then"),
 )
 def test_tool_calls_when_called(x: Chat) -> None:
-    """An answer with tool calls that nobody forced has finish_reason "tool_calls".
+    """When the model calls a tool without being forced to, finish_reason is "tool_calls".
 
-    "stop" ends the agent loop with the calls not made. A forced call may end with "stop", as OpenAI's do.
+    "stop" ends the agent loop before it makes the calls. A forced call may end with "stop", as OpenAI's do.
     """
     if _choice(x) not in (None, "auto"):
         raise NotApplicable("the call was forced, or forbidden")
@@ -192,9 +192,9 @@ def _check_forced(x: Chat, preferred: str) -> None:
     evidence=("tool_finish_stop",),
 )
 def test_named(x: Chat) -> None:
-    """After a named tool finish_reason is "stop" (OpenAI's way) or "tool_calls", unless the answer was cut.
+    """With a named tool choice, finish_reason is "stop" (OpenAI's way) or "tool_calls", unless the answer was cut off.
 
-    Both are in use, so clients must take both; "length" makes them throw a whole call away.
+    Both are in use, so clients must accept both; "length" makes them throw away a whole call.
     """
     _check_forced(x, "stop or tool_calls")
 
@@ -207,7 +207,7 @@ def test_named(x: Chat) -> None:
     source=observed("tool_calls, at first stop", _FORCED_NOTE),
 )
 def test_required(x: Chat) -> None:
-    """With tool_choice required finish_reason is "tool_calls" or "stop", unless the answer was cut.
+    """With tool_choice required, finish_reason is "tool_calls" or "stop", unless the answer was cut off.
 
     tool_calls is preferred: loops that wait for it never run a call that ends with anything else.
     """
@@ -222,7 +222,7 @@ def test_required(x: Chat) -> None:
     source=openapi("finish_reason: length"),
 )
 def test_cut_call_is_length(x: Chat) -> None:
-    """A tool call that the limit on tokens cut off ends with "length", not "tool_calls" or "stop".
+    """A tool call that the token limit cuts off ends with "length", not "tool_calls" or "stop".
 
     The arguments are half a JSON text: an agent that trusts the reason runs a truncated call, or crashes.
     """
@@ -236,13 +236,13 @@ def test_cut_call_is_length(x: Chat) -> None:
         raise NotApplicable("the answer was not cut")
     for o in _once(x):
         if tokens is None and not o.calls:
-            raise inconclusive("no call came, and no usage says whether the limit was reached")
+            raise inconclusive("there is no call, and no usage says whether the limit was reached")
         if _cut_call(x, o, forced):
             require(o.finish_reason not in ("tool_calls", "stop"), "length for a call cut off", got=o.finish_reason)
 
 
 def _cut_call(x: Exchange, o: ChoiceResult, forced: bool) -> bool:
-    """A call is there in part, or a forced one not at all (a server may drop what was cut)."""
+    """Whether a call is incomplete, or a forced one missing (a server may drop what was cut off)."""
     tools = x.asked.get("tools")
     needed = isinstance(tools, list) and all(get(t, "function", "parameters", "required") for t in tools)
     return any(not _is_json(arguments, needed=needed) for _, arguments in o.calls) or (forced and not o.calls)

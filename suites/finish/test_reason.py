@@ -1,4 +1,4 @@
-"""The values of finish_reason, and where they stand."""
+"""The values of finish_reason, and where they appear."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wireproof.wire.strictjson import get, is_int
 
 _KNOWN = ("stop", "length", "tool_calls", "content_filter", "function_call")
 _ABORTED = ("abort", "aborted", "cancelled", "canceled", "error", "timeout", "preempted")
-# Text that stands where null is meant: finish.reason.known condemns it, so it ends no choice here.
+# Text in place of null: finish.reason.known reports it, so it does not end a choice here.
 _NULL_AS_TEXT = ("", "None", "null", "nil", "undefined")
 
 
 def _given(x: Chat) -> list[tuple[Any, Part | None]]:
     """Every finish_reason that is not null, with the part that carries it when the answer is a stream.
 
-    "" in a chunk is left to chunk.finish-reason.key-present, which has it.
+    chunk.finish-reason.key-present judges "" in a chunk.
     """
     if x.is_event_stream:
         return [(p.finish_reason, p) for p in x.assembled.parts if p.finish_reason not in (None, "")]
@@ -43,7 +43,7 @@ def test_reason_known(x: Chat) -> None:
     """finish_reason is null or one of stop, length, tool_calls, content_filter and function_call.
 
     Clients with an enum (Go, C#, Rust, AI SDK) fail on "eos_token", "abort" or "None"; loops that wait for
-    a value that is not null end at the first chunk.
+    any value but null end at the first chunk.
     """
     for reason, part in _given(x):
         require(reason in _KNOWN, f"null or one of {', '.join(_KNOWN)}", got=repr(reason), at=part)
@@ -58,9 +58,9 @@ def test_reason_known(x: Chat) -> None:
     evidence=("ns_finish_null",),
 )
 def test_plain_not_null(x: Chat) -> None:
-    """In a plain answer finish_reason is not null.
+    """In a plain answer, finish_reason is not null.
 
-    Agents loop on it: with null they neither go on nor end. pydantic-ai rejects the answer.
+    Agent loops depend on it: with null they neither continue nor end. pydantic-ai rejects the answer.
     """
     for choice in x.plain_choices:
         require(choice.get("finish_reason", "absent") is not None, "a string in `finish_reason`", got="null")
@@ -77,8 +77,8 @@ def test_plain_not_null(x: Chat) -> None:
 def test_stream_once(x: Chat) -> None:
     """Exactly one chunk of each choice has a finish_reason that is not null.
 
-    LangChain joins them to "stopstop"; openclaude showed each answer twice. A choice without any is judged by
-    done.choices.all-finished.
+    LangChain joins two into "stopstop"; openclaude showed each answer twice. done.choices.all-finished judges a
+    choice without any.
     """
     choices = x.finished_stream.choices
     for choice in choices:
@@ -97,10 +97,10 @@ def test_stream_once(x: Chat) -> None:
     evidence=("content_after_finish",),
 )
 def test_stream_last_of_choice(x: Chat) -> None:
-    """After its finish_reason a choice brings nothing more, neither a role nor log probabilities.
+    """After the finish_reason of a choice, the server sends nothing more for it, neither a role nor log probabilities.
 
-    User interfaces finalise the message there. Text, reasoning and calls after it are judged by
-    chunk.finish.nothing-after; an empty delta with vendor members is allowed.
+    User interfaces finalise the message there. chunk.finish.nothing-after judges text, reasoning and calls after
+    it; an empty delta with vendor members is allowed.
     """
     for choice in x.finished_stream.choices:
         ends = _ends(choice)
@@ -120,9 +120,9 @@ def test_stream_last_of_choice(x: Chat) -> None:
     source=openapi("finish_reason: function_call is deprecated"),
 )
 def test_function_call_legacy_only(x: Chat) -> None:
-    """finish_reason "function_call" is given only when the deprecated `functions` were sent.
+    """finish_reason is "function_call" only if the request sent the deprecated `functions`.
 
-    Agent loops of today know tool_calls; they end on anything else and never run the tool.
+    Today's agent loops know tool_calls; they end on anything else and never run the tool.
     """
     for reason, part in _given(x):
         ok = reason != "function_call" or bool(x.asked.get("functions"))
@@ -137,9 +137,9 @@ def test_function_call_legacy_only(x: Chat) -> None:
     source=openapi("finish_reason: content_filter"),
 )
 def test_content_filter_only_filtered(x: Chat) -> None:
-    """finish_reason "content_filter" is given only when a filter withheld something; these prompts give no cause.
+    """finish_reason is "content_filter" only if a filter withheld something; these prompts give it no cause.
 
-    openai-python's .parse() raises ContentFilterFinishReasonError.
+    openai-python's .parse() raises ContentFilterFinishReasonError on it.
     """
     for reason, part in _given(x):
         if reason == "content_filter" and b"content_filter_result" in x.answered.content:
@@ -155,9 +155,9 @@ def test_content_filter_only_filtered(x: Chat) -> None:
     source=contract("a failed generation is an error"),
 )
 def test_abort_is_error(x: Chat) -> None:
-    """An aborted generation is reported as an error, not as a finish_reason such as "abort".
+    """The server reports an aborted generation as an error, not as a finish_reason such as "abort".
 
-    A client that only asks whether there is a finish_reason takes the torn text for the answer.
+    A client that only checks whether there is a finish_reason takes the truncated text for the answer.
     """
     for reason, part in _given(x):
         require(reason not in _ABORTED, "an error object for an aborted generation", got=repr(reason), at=part)

@@ -1,1 +1,1 @@
-"""Token counts: present where they were asked for, and right."""
+"""Token counts: present when requested, and correct."""

@@ -16,9 +16,9 @@ from wireproof.wire.strictjson import get, is_int
 
 _FIELDS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _COMPLETION = "CompletionUsage"
-# A longer limit may not be reached because the context is full first (tokens).
+# With a larger limit, the context may be full before the answer reaches the limit (tokens).
 _SMALL_LIMIT = 512
-# What changes the answer and not the prompt.
+# These change the answer but not the prompt.
 _NOT_PROMPT = frozenset(
     (
         *("stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "min_tokens", "ignore_eos", "stop"),
@@ -29,7 +29,7 @@ _NOT_PROMPT = frozenset(
 
 
 def _is_open(x: Exchange) -> bool:
-    """Whether only the limit is likely to end the answer; else a wrong finish_reason would be called a wrong count."""
+    """Whether only the limit is likely to end the answer; otherwise a wrong finish_reason looks like a wrong count."""
     return not any(x.asked.get(name) for name in ("stop", "tools", "functions", "response_format"))
 
 
@@ -76,7 +76,7 @@ def test_plain_present(x: Chat) -> None:
 def test_total_sum(x: Chat) -> None:
     """total_tokens is the sum of prompt_tokens and completion_tokens.
 
-    Else two bills of the same call disagree.
+    Otherwise two bills for the same call disagree.
     """
     for at, usage in _all_usages(x):
         prompt, completion, total = (usage.get(name) for name in _FIELDS)
@@ -88,7 +88,7 @@ def test_total_sum(x: Chat) -> None:
     "usage.length.exact",
     MUST,
     on=Each(
-        "every open answer with one choice and a small limit on tokens",
+        "every open answer with one choice and a small token limit",
         lambda x: (
             is_answer(x) and x.asked_n == 1 and _is_open(x) and (x.token_limit or _SMALL_LIMIT + 1) <= _SMALL_LIMIT
         ),
@@ -98,7 +98,7 @@ def test_total_sum(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest.max_completion_tokens"),
 )
 def test_length_exact(x: Chat) -> None:
-    """An answer that was cut at k tokens has completion_tokens k.
+    """An answer cut off at k tokens has completion_tokens k.
 
     Counts that are off by one or two (a start token, drafted tokens) become wrong bills.
     """
@@ -117,17 +117,17 @@ def test_length_exact(x: Chat) -> None:
     "usage.completion.within-limit",
     MUST,
     on=Each(
-        "every answer with usage and a limit on tokens",
-        # (What a limit of 0 or less means is left to the server.)
+        "every answer with usage and a token limit",
+        # (The server decides what a limit of 0 or less means.)
         lambda x: is_answer(x) and x.usage is not None and (x.token_limit or 0) > 0,
         ANSWERS.needs,
     ),
     source=openapi("CreateChatCompletionRequest.max_completion_tokens; n"),
 )
 def test_completion_within_limit(x: Chat) -> None:
-    """completion_tokens is not more than the limit on tokens times n.
+    """completion_tokens does not exceed the token limit times n.
 
-    Counts added up again at every step made 19503 tokens of 197 and were billed so.
+    A count that was added up again at every step turned 197 tokens into 19503, which were billed.
     """
     most, found = (x.token_limit or 0) * x.asked_n, _count(x)
     require(found <= most, f"at most {most} completion tokens", got=found)
@@ -153,7 +153,7 @@ def test_completion_counted(x: Chat) -> None:
     "usage.n.completion-summed",
     MUST,
     on=Each(
-        "every answer with n > 1 and a small limit on tokens",
+        "every answer with n > 1 and a small token limit",
         lambda x: is_answer(x) and x.asked_n > 1 and x.token_limit is not None and x.token_limit <= _SMALL_LIMIT,
         ("plain-n3-cut", "stream-n3-cut"),
     ),
@@ -161,9 +161,9 @@ def test_completion_counted(x: Chat) -> None:
     source=contract("n choices are billed"),
 )
 def test_n_completion_summed(x: Chat) -> None:
-    """With n > 1 completion_tokens is the sum over all choices: n times the limit when all were cut.
+    """With n > 1, completion_tokens is the sum over all choices: n times the limit when all were cut off.
 
-    Counting one choice only under-bills the others.
+    Counting only one choice leaves the others unbilled.
     """
     outcomes = x.outcomes
     if len(outcomes) != x.asked_n or any(o.finish_reason != "length" for o in outcomes):
@@ -184,12 +184,12 @@ def test_n_completion_summed(x: Chat) -> None:
     source=openapi("ChatCompletionStreamOptions.include_usage: for the entire request"),
 )
 def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
-    """The same answer has the same usage, streamed or not; the prompt counts the same in any case.
+    """The same answer has the same usage, streamed or not; prompt_tokens is the same in any case.
 
-    Two ways of counting drift apart, and the bill depends on the mode.
+    Two ways of counting drift apart, and then the bill depends on the mode.
     """
     if stream.usage is None or not stream.asked_usage:
-        raise NotApplicable("the stream was not asked for its usage")
+        raise NotApplicable("the request did not ask for the stream's usage")
     prompt, streamed = _count(plain, "prompt_tokens"), _count(stream, "prompt_tokens")
     require(streamed == prompt, f"{prompt} prompt tokens as in the plain answer", got=streamed, owner=stream)
     if [(o.content or "", o.calls) for o in plain.outcomes] != [(o.content or "", o.calls) for o in stream.outcomes]:
@@ -214,9 +214,9 @@ def _prompt_key(x: Exchange) -> str:
     source=openapi(f"{_COMPLETION}.prompt_tokens"),
 )
 def test_prompt_independent(found: Sequence[Chat]) -> None:
-    """prompt_tokens depends on the prompt only: not on n, stream, the limit on tokens or sampling parameters.
+    """prompt_tokens depends only on the prompt: not on n, stream, the token limit or sampling parameters.
 
-    A prompt that is counted n times, or anew by a gateway's own tokenizer, shows as a wrong bill.
+    If the prompt is counted n times, or again by a gateway's own tokenizer, the bill is wrong.
     """
     first: dict[str, tuple[Exchange, int]] = {}
     compared = 0
@@ -240,10 +240,10 @@ def test_prompt_independent(found: Sequence[Chat]) -> None:
 def test_prompt_grows(short: Exchange, longer: Exchange) -> None:
     """prompt_tokens grows when messages are added before the last one.
 
-    A count of the last message only hides what a long conversation costs.
+    A count of only the last message hides what a long conversation costs.
     """
     if not (is_plain(short) and is_plain(longer)):
-        raise inconclusive("not both requests were answered")
+        raise inconclusive("the two requests were not both answered")
     few, more = _count(short, "prompt_tokens"), _count(longer, "prompt_tokens")
     require(more > few, f"more than {few} prompt tokens with two more messages", got=more, owner=longer)
 
@@ -263,7 +263,7 @@ def _details(x: Chat) -> Iterator[tuple[Any, str, Any, dict[str, Any]]]:
     source=openapi(f"{_COMPLETION}.*_details: objects of integers, not nullable"),
 )
 def test_details_integers(x: Chat) -> None:
-    """The details of usage, where they are given, are objects of non-negative integers; they are absent, not null.
+    """Usage details, if given, are objects of non-negative integers; otherwise they are absent, not null.
 
     Strictly generated clients reject null.
     """
@@ -281,9 +281,9 @@ def test_details_integers(x: Chat) -> None:
     source=client("langchain-openai", "_create_usage_metadata subtracts them"),
 )
 def test_details_within_totals(x: Chat) -> None:
-    """cached_tokens is not more than prompt_tokens, and reasoning_tokens not more than completion_tokens.
+    """cached_tokens does not exceed prompt_tokens, and reasoning_tokens does not exceed completion_tokens.
 
-    Dashboards subtract them, and show negative costs.
+    Dashboards subtract them, and would show negative costs.
     """
     for at, name, details, usage in _details(x):
         part, whole = (
@@ -303,9 +303,9 @@ def test_details_within_totals(x: Chat) -> None:
     source=openapi("max_completion_tokens: visible output tokens and reasoning tokens"),
 )
 def test_reasoning_counted(x: Chat) -> None:
-    """Reasoning tokens are part of completion_tokens, and so of the limit.
+    """Reasoning tokens count towards completion_tokens, and so towards the limit.
 
-    Else a limit neither bounds the cost nor the time of an answer that thinks.
+    Otherwise the limit bounds neither the cost nor the time of an answer with reasoning.
     """
     words = len(_reasoning(x).split())
     if not words:
@@ -335,9 +335,9 @@ def _reasoning(x: Chat) -> str:
     source=openapi("stream_options: only set this when you set stream: true"),
 )
 def test_stream_options_needs_stream(x: Exchange) -> None:
-    """stream_options without stream is refused with a 4xx.
+    """The server refuses stream_options without stream with a 4xx.
 
-    Accepting it in silence hides a defect of the client, which waits for a usage chunk.
+    Silently accepting it hides a bug in the client, which waits for a usage chunk.
     """
     must_be_judged(x)
     status = x.answered.status

@@ -1,4 +1,4 @@
-"""The usage chunk of a stream: when it was asked for, once, and last."""
+"""The usage chunk of a stream: sent when requested, once, and last."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def _last(x: Chat) -> tuple[Chunk, dict[str, Any]]:
     evidence=("good", "usage_completion_null", "usage_strings"),
 )
 def test_chunk_when_asked(x: Chat) -> None:
-    """A whole stream with include_usage has a usage object whose three counts are non-negative integers.
+    """A complete stream with include_usage has a usage object whose three counts are non-negative integers.
 
-    Billing and token meters have no numbers otherwise.
+    Otherwise billing and token meters have no numbers.
     """
     assembled = x.finished_stream
     if not any(choice.finishes for choice in assembled.choices):
-        raise inconclusive("the stream did not come to its end, so usage may be missing")
+        raise inconclusive("the stream did not finish, so usage may be missing")
     found = _usages(x)
     require(found, "a chunk with a usage object", got="none", at=x.chunks[-1])
     at, usage = found[-1]
@@ -80,9 +80,9 @@ def test_chunk_when_asked(x: Chat) -> None:
     evidence=("usage_then_null_chunk", "usage_before_finish"),
 )
 def test_chunk_last(x: Chat) -> None:
-    """The chunk with the usage is the last one before [DONE].
+    """The usage chunk is the last chunk before [DONE].
 
-    openai-python's .stream() and openai-node's keep what the last chunk says: usage is lost.
+    The .stream() helpers of openai-python and openai-node keep what the last chunk says, so earlier usage is lost.
     """
     chunk, _ = _last(x)
     if x.errors:
@@ -100,25 +100,25 @@ def test_chunk_last(x: Chat) -> None:
     evidence=("usage_no_choices_key", "usage_choices_null", "usage_on_finish_chunk"),
 )
 def test_choices_empty(x: Chat) -> None:
-    """The chunk with the usage is one of its own: its choices are an empty array.
+    """The server sends the usage in a chunk of its own, whose choices are an empty array.
 
-    On the finish chunk, clients that wait for the extra chunk count nothing (Letta: int += None). Where choices
-    is missing or null, openai-python's .stream() and LlamaIndex raise TypeError, openai-node "not iterable".
+    If it is on the finish chunk, clients that wait for the extra chunk count nothing (Letta: int += None). If
+    choices is missing or null, openai-python's .stream() and LlamaIndex raise TypeError, openai-node "not iterable".
     """
     chunk, _ = _last(x)
     choices = get(chunk.value, "choices")
     if not isinstance(choices, list):
-        raise inconclusive("choices is no array: chunk.choices.array judges that")
+        raise inconclusive("choices is not an array: chunk.choices.array judges that")
     require(not choices, "`choices: []` in the usage chunk", got=choices, at=chunk)
 
 
 def _same_sum(found: Sequence[tuple[Chunk, dict[str, Any]]]) -> None:
-    """Whoever adds the usage objects up must come to what the last one says."""
+    """Adding up the usage objects must give the numbers of the last one."""
     for name in _FIELDS if len(found) > 1 else ():
         counts = [count for _, usage in found if is_int(count := usage.get(name))]
         if len(counts) == len(found):
             total = sum(counts)
-            got = f"{len(found)} times, in sum {total}"
+            got = f"{len(found)} times, adding up to {total}"
             require(total == counts[-1], f"{name} {counts[-1]} once", got=got, at=found[0][0])
 
 
@@ -137,7 +137,7 @@ def _same_sum(found: Sequence[tuple[Chunk, dict[str, Any]]]) -> None:
 def test_once(x: Chat) -> None:
     """Adding up the usage of all chunks gives the same numbers as reading the last one.
 
-    LangChain and pydantic-ai add: a stream with usage on every chunk counted 33 tokens instead of 7.
+    LangChain and pydantic-ai add up usage: a stream with usage on every chunk counted as 33 tokens instead of 7.
     """
     _same_sum(_usages(x))
 
@@ -151,9 +151,9 @@ def test_once(x: Chat) -> None:
     evidence=("usage_null_elsewhere",),
 )
 def test_null_elsewhere(x: Chat) -> None:
-    """With include_usage every chunk has the key usage, null in all but the last.
+    """With include_usage, every chunk has the key usage, null in all but the last.
 
-    Strictly typed clients expect the key; vLLM leaves it out, and no client that was tried depends on it.
+    Strictly typed clients expect the key; vLLM leaves it out, and no client that we tried depends on it.
     """
     for chunk in x.chunks:
         require("usage" in chunk.value, "the key `usage`", got=sorted(chunk.value), at=chunk)
@@ -167,14 +167,14 @@ def test_null_elsewhere(x: Chat) -> None:
     source=openapi("CreateChatCompletionStreamResponse.usage: only present with stream_options"),
 )
 def test_absent_unasked(x: Chat) -> None:
-    """Without include_usage no chunk has a usage, or at least not several that contradict each other.
+    """Without include_usage, no chunk has usage, or at least its usage objects do not contradict each other.
 
-    LangChain and pydantic-ai add them up: unasked, too, a stream with usage on every chunk counts several times.
+    LangChain and pydantic-ai add up usage, requested or not: a stream with usage on every chunk counts several times.
     """
     _same_sum(_usages(x))
 
 
-# Servers that send it always call it a superset; naive clients crash on it: a warning.
+# Servers that always send it call it a superset, but naive clients crash on it: a warning.
 @rule(
     "usage.stream.no-chunk-unasked",
     SHOULD,
@@ -182,7 +182,7 @@ def test_absent_unasked(x: Chat) -> None:
     source=openapi("CreateChatCompletionStreamResponse.usage: only present with stream_options"),
 )
 def test_no_chunk_unasked(x: Chat) -> None:
-    """Without include_usage no usage chunk with empty choices is sent.
+    """Without include_usage, the server sends no usage chunk with empty choices.
 
     Code that reads chunk.choices[0] raises IndexError there; dozens of clients did.
     """
@@ -198,7 +198,7 @@ def test_no_chunk_unasked(x: Chat) -> None:
     evidence=("usage_every_chunk",),
 )
 def test_unasked_on_choices(x: Chat) -> None:
-    """Without include_usage the chunks of the choices carry no usage either.
+    """Without include_usage, the chunks of the choices carry no usage either.
 
     Some servers always send it and most clients ignore it; those that add it up count too much.
     """
@@ -211,16 +211,16 @@ def test_unasked_on_choices(x: Chat) -> None:
     "usage.stream.never-decreases",
     MUST,
     on=Each(
-        "every chat stream with usage that was not asked for on each chunk",
+        "every chat stream with usage and without continuous_usage_stats",
         lambda x: is_stream(x) and not _continuous(x) and x.usage is not None,
         ("stream-usage",),
     ),
     source=contract("a count that runs along only grows"),
 )
 def test_never_decreases(x: Chat) -> None:
-    """Where a stream has several usage objects, their counts never decrease.
+    """If a stream has several usage objects, their counts never decrease.
 
-    Clients that keep the last one lose what came before when the objects are increments.
+    If the objects are increments, clients that keep the last one lose all earlier counts.
     """
     _check_monotone(x)
 
@@ -244,9 +244,9 @@ def _check_monotone(x: Chat) -> None:
     source=engine("vllm", "stream_options.continuous_usage_stats; SGLang has it too"),
 )
 def test_continuous_monotone(x: Chat) -> None:
-    """With continuous_usage_stats the counts of the chunks never decrease, and the last are those of the whole.
+    """With continuous_usage_stats, the counts never decrease, and the last ones are those of the whole answer.
 
-    Meters that run along with the stream would jump back.
+    Otherwise live token meters jump back.
     """
     found = _usages(x)
     if len(found) < 2:
