@@ -1,1 +1,1 @@
-"""Keys: who is let in, and how the others are told."""
+"""Keys: which ones the server accepts, and how it refuses the others."""

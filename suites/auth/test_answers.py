@@ -13,16 +13,16 @@ _CODES = observed("error codes guide", "https://platform.openai.com/docs/guides/
 
 
 def _is_401(x: Exchange) -> bool:
-    """A 401, or what came where one was to be expected: a server that lets everybody in is no riddle."""
+    """A 401, or an answer where one was expected: a server that lets everybody in is not applicable."""
     return x.status == 401 or (x.scenario in _NEEDS and x.response is not None)
 
 
 def _only_401(x: Exchange) -> None:
     if x.status != 401:
-        raise NotApplicable("the answer is no 401")
+        raise NotApplicable("the answer is not a 401")
 
 
-# The key that the scenarios send, and nobody has.
+# The key that the scenarios send, and that nobody has.
 WRONG_KEY = "sk-wireproof-wrong-7f3a91cd20b4"
 
 
@@ -37,14 +37,14 @@ WRONG_KEY = "sk-wireproof-wrong-7f3a91cd20b4"
 def test_body_envelope(x: Exchange) -> None:
     """The body of a 401 is the same error object as elsewhere: message, type, param and code under `error`.
 
-    Of {"error": "Unauthorized"} openai-python keeps neither message nor code, and openai-node shows
+    From {"error": "Unauthorized"} openai-python gets neither message nor code, and openai-node shows
     '401 "Unauthorized"'.
     """
     _only_401(x)
     if not is_json_error(x):
         raise inconclusive("the 401 is not declared as JSON: error.media.json judges that")
     if x.answered.content and not x.parsed.ok:
-        raise inconclusive("the body is no JSON: http.json.well-formed judges that")
+        raise inconclusive("the body is not JSON: http.json.well-formed judges that")
     error = get(x.parsed.value, "error")
     whole = (0, len(x.answered.content))
     require(isinstance(error, dict), '{"error": {...}}', got=x.text[:120] or "no body", at=whole)
@@ -74,7 +74,7 @@ def test_code_invalid_api_key(x: Exchange) -> None:
         raise inconclusive("the 401 has no error object: auth.body.envelope judges that")
     code = error.get("code")
     if not (code is None or isinstance(code, str)):
-        raise NotApplicable("the code is no string: error.code.string-or-null judges that")
+        raise NotApplicable("the code is not a string: error.code.string-or-null judges that")
     require(code == "invalid_api_key", "code invalid_api_key", got=code)
 
 
@@ -107,9 +107,9 @@ def test_challenge_present(x: Exchange) -> None:
     source=observed("the key is masked in OpenAI's message"),
 )
 def test_message_no_key(x: Exchange) -> None:
-    """An error does not repeat the key that was sent.
+    """An error does not repeat the key that the client sent.
 
-    Error messages end up in logs and bug reports: mostly it is the right key of another service.
+    Error messages end up in logs and bug reports, and a wrong key is usually the right key of another service.
     """
     shown = WRONG_KEY in x.text or any(WRONG_KEY in value for _, value in x.answered.headers)
     require(not shown, "no key in the answer", got=x.text[:120])

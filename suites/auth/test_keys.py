@@ -1,6 +1,6 @@
-"""Who is let in: a right key, no key, a wrong one, a malformed one, and on which routes.
+"""Which requests get in: with the right key, no key, a wrong one, a malformed one, and on which routes.
 
-Without a key of the user's nothing here is applicable but what concerns servers that ask for none.
+Without a key from the user, only the rules about servers that ask for none are applicable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _keyed(*found: Exchange) -> None:
 
 
 def _locked(missing: Chat, wrong: Chat) -> None:
-    """Go on when the server asks for a key at all: it does when it refuses one of the two."""
+    """Continue if the server asks for a key at all: it does if it refuses one of the two."""
     _keyed(missing, wrong)
     if missing.ok and wrong.ok and not (told_error(missing) or told_error(wrong)):
         raise NotApplicable("the server lets everybody in")
@@ -47,7 +47,7 @@ def _is_401(x: Chat, what: str) -> None:
     source=rfc(6750, "2.1"),
 )
 def test_bearer_accepted(x: Exchange) -> None:
-    """With a key configured, `Authorization: Bearer <key>` is accepted.
+    """A server that asks for a key accepts it as `Authorization: Bearer <key>`.
 
     It is the only form that SDKs send.
     """
@@ -59,9 +59,9 @@ def test_bearer_accepted(x: Exchange) -> None:
 
 @rule("auth.missing.401", MUST, on=of("auth-missing", "auth-wrong"), book="AUTH-002", source=rfc(9110, "15.5.2"))
 def test_missing_401(missing: Chat, wrong: Chat) -> None:
-    """A request without an Authorization header is refused with 401.
+    """The server refuses a request without an Authorization header with 401.
 
-    SDKs raise AuthenticationError for 401 alone; a server that answers serves the whole network.
+    SDKs raise AuthenticationError for 401 only; a server that answers serves the whole network.
     """
     _locked(missing, wrong)
     _is_401(missing, "without a key")
@@ -69,9 +69,9 @@ def test_missing_401(missing: Chat, wrong: Chat) -> None:
 
 @rule("auth.wrong.401", MUST, on=of("auth-missing", "auth-wrong"), book="AUTH-003", source=_CODES)
 def test_wrong_401(missing: Chat, wrong: Chat) -> None:
-    """A wrong key is refused with 401: not with 403, 404, 400 or a 5xx.
+    """The server refuses a wrong key with 401: not with 403, 404, 400 or a 5xx.
 
-    SDKs raise AuthenticationError for 401 alone, and send a 5xx again, twice.
+    SDKs raise AuthenticationError for 401 only, and retry a 5xx twice.
     """
     _locked(missing, wrong)
     _is_401(wrong, "for a wrong key")
@@ -85,9 +85,9 @@ def test_wrong_401(missing: Chat, wrong: Chat) -> None:
     source=rfc(9110, "11.1"),
 )
 def test_scheme_case_insensitive(usual: Exchange, lower: Exchange) -> None:
-    """The name of the scheme is read in any case: `bearer` as well as `Bearer`.
+    """The server reads the name of the scheme in any case: `bearer` as well as `Bearer`.
 
-    Some HTTP stacks write it in lower case, and their users think that the key is wrong.
+    Some HTTP stacks send it in lower case, and their users think that the key is wrong.
     """
     _keyed(usual, lower)
     if not usual.ok or lower.answered.status in _BUSY:
@@ -103,13 +103,13 @@ def test_scheme_case_insensitive(usual: Exchange, lower: Exchange) -> None:
     source=client("openai-python", "_make_status_error"),
 )
 def test_stream_plain_401(missing: Chat, wrong: Chat, stream: Chat) -> None:
-    """A stream asked for with a wrong key is refused with a plain 401, as without stream.
+    """Given a wrong key, the server refuses a stream with a plain 401, as without stream.
 
-    A door that is locked for one kind of answer only is open.
+    If only plain requests are checked, anyone can generate by asking for a stream.
     """
     _locked(missing, wrong)
     if wrong.status != 401:
-        raise inconclusive("a wrong key is no 401 without stream either: auth.wrong.401 judges that")
+        raise inconclusive("a wrong key does not get a 401 without stream either: auth.wrong.401 judges that")
     _is_401(stream, "for a wrong key with stream")
 
 
@@ -121,13 +121,13 @@ def test_stream_plain_401(missing: Chat, wrong: Chat, stream: Chat) -> None:
     source=engine("vllm", "AuthenticationMiddleware"),
 )
 def test_before_body(missing: Chat, wrong: Chat, bad: Chat) -> None:
-    """The key is checked before the body: a wrong key with a broken body is a 401.
+    """The server checks the key before the body: a wrong key with a broken body gets a 401.
 
-    Otherwise anybody can make the server parse megabytes, and learn from its errors how it works.
+    Otherwise anyone can make the server parse megabytes, and learn from its errors how it works.
     """
     _locked(missing, wrong)
     if wrong.status != 401:
-        raise inconclusive("a wrong key is no 401 with a good body either: auth.wrong.401 judges that")
+        raise inconclusive("a wrong key does not get a 401 with a good body either: auth.wrong.401 judges that")
     _is_401(bad, "for a wrong key with a broken body")
 
 
@@ -139,14 +139,14 @@ def test_before_body(missing: Chat, wrong: Chat, bad: Chat) -> None:
     source=engine("vllm", "GUARDED_PREFIX"),
 )
 def test_routes_alike(missing: Exchange, routes: Take) -> None:
-    """Every route that uses the model asks for the key, below /v1 and beside it: completions, embeddings, tokenize.
+    """Every route that uses the model asks for the key, below /v1 and outside it: completions, embeddings, tokenize.
 
-    Who finds the side door generates for free, or reads what others may not: vLLM guards /v1, and serves /tokenize and
-    /invocations to everybody.
+    Anyone who finds the side door generates for free, or reads what others may not: vLLM guards /v1, but serves
+    /tokenize and /invocations to everybody.
     """
     _keyed(missing)
     if missing.status != 401:
-        raise NotApplicable("the chat route asks for no key (or says so with another status)")
+        raise NotApplicable("the chat route does not ask for a key (or does so with another status)")
     seen = 0
     for x in routes.steps("post-"):
         if x.status is None or 300 <= x.status < 400 or x.status in (404, 405, 501, *_BUSY):
@@ -155,19 +155,19 @@ def test_routes_alike(missing: Exchange, routes: Take) -> None:
         got = f"{x.status}, {x.text[:60]!r}"
         require(x.status in (401, 403), f"401 on {x.request.path} without a key", got=got, owner=x)
     if not seen:
-        raise inconclusive("none of these routes is there")
+        raise inconclusive("none of these routes exists")
 
 
 @rule("auth.models.alike", MAY, on=of("auth-missing", "auth-routes"), source=engine("vllm", "GUARDED_PREFIX"))
 def test_models_alike(missing: Exchange, routes: Take) -> None:
-    """The list of models asks for the key, too.
+    """The list of models asks for the key as well.
 
     Some servers leave it open on purpose; it tells strangers what runs there.
     """
     _keyed(missing)
     x = routes["get-models"]
     if missing.status != 401 or x.answered.status in (404, *_BUSY):
-        raise NotApplicable("the chat route asks for no key, or there is no list")
+        raise NotApplicable("the chat route does not ask for a key, or there is no list")
     require(x.status in (401, 403), "401 on the list of models without a key", got=f"{x.status}", owner=x)
 
 
@@ -179,9 +179,9 @@ def test_models_alike(missing: Exchange, routes: Take) -> None:
     source=rfc(6750, "3.1"),
 )
 def test_malformed_no_5xx(missing: Exchange, wrong: Exchange, take: Take) -> None:
-    """Malformed credentials (no token, another scheme, letters beyond ASCII) get 401 or 400, never 5xx or an answer.
+    """Malformed credentials (no token, another scheme, non-ASCII letters) get a 401 or 400, never a 5xx or an answer.
 
-    A parser that dies of a header is open to everybody: the key comes after it.
+    Anyone can reach a parser that crashes on a header: the server checks the key only afterwards.
     """
     _keyed(missing)
     for x in take.steps():
@@ -204,7 +204,7 @@ def test_malformed_no_5xx(missing: Exchange, wrong: Exchange, take: Take) -> Non
 def test_dummy_ignored(missing: Exchange, wrong: Exchange, dummy: Exchange) -> None:
     """A server that asks for no key ignores any Authorization header.
 
-    SDKs refuse to start without a key: people set "dummy", "EMPTY" or "none".
+    SDKs refuse to start without a key, so people set "dummy", "EMPTY" or "none".
     """
     if not missing.ok or (not wrong.ok and wrong.transcript.tags.keyed):
         raise NotApplicable("the server asks for a key")
@@ -223,8 +223,8 @@ def test_dummy_ignored(missing: Exchange, wrong: Exchange, dummy: Exchange) -> N
 def test_cors_preflight(take: Take) -> None:
     """A server that offers CORS answers the preflight without a key, and allows authorization and content-type by name.
 
-    Browsers never send a key with OPTIONS: a web application fails before its first request. `*` does not stand for
-    Authorization, and a list of two origins (from two layers that both add one) is none that a browser takes.
+    Browsers never send a key with OPTIONS: a web application would fail before its first request. `*` does not cover
+    Authorization, and browsers reject a list of two origins (from two layers that both add one).
     """
     offered = _items(take["get"].answered, "access-control-allow-origin")
     x, asked = take["preflight"], take["preflight"].answered
@@ -241,7 +241,7 @@ def test_cors_preflight(take: Take) -> None:
     require(origin in ("*", ORIGIN), wanted, got=origin or "none", owner=x)
     allowed = _items(asked, "access-control-allow-headers")
     # "A CORS non-wildcard request-header name is a header name that is a byte-case-insensitive match for
-    # `Authorization`": the star is for the others (https://fetch.spec.whatwg.org/#cors-non-wildcard-request-header-name).
+    # `Authorization`": `*` is for the others (https://fetch.spec.whatwg.org/#cors-non-wildcard-request-header-name).
     missing = {"authorization", "content-type"} - allowed - ({"content-type"} if "*" in allowed else set())
     wanted = "authorization and content-type in Access-Control-Allow-Headers"
     require(not missing, wanted, got=", ".join(sorted(allowed)) or "none", owner=x)

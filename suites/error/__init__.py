@@ -1,1 +1,1 @@
-"""Errors: their shape, their status, and servers that live on after them."""
+"""Errors: their shape, their status, and servers that survive them."""

@@ -18,7 +18,7 @@ _LOCKED = 401  # auth.body.envelope judges that one
 
 ERRORS = Each("every error answer", is_error_answer, _NEEDS)
 JSON_ERRORS = Each("every error answer in JSON", lambda x: is_json_error(x) and x.status != _LOCKED, _NEEDS)
-ENVELOPES = Each("every error object, of a stream too", lambda x: any_error_of(x) is not None, _NEEDS)
+ENVELOPES = Each("every error object, including those in streams", lambda x: any_error_of(x) is not None, _NEEDS)
 
 
 @rule(
@@ -32,11 +32,11 @@ ENVELOPES = Each("every error object, of a stream too", lambda x: any_error_of(x
 def test_envelope_object(x: Exchange) -> None:
     """The body of a 4xx or 5xx is a JSON object with the details in an object under `error`.
 
-    openai-node shows a flat body as "status code (no body)", openai-python loses type, code and param of a string
-    or of FastAPI's `detail`.
+    openai-node shows a flat body as "status code (no body)", and openai-python loses type, code and param if `error`
+    is a string or the body is FastAPI's `detail`.
     """
     if x.answered.content and not x.parsed.ok:
-        raise inconclusive("the body is no JSON: http.json.well-formed judges that")
+        raise inconclusive("the body is not JSON: http.json.well-formed judges that")
     found = get(x.parsed.value, "error")
     require(isinstance(found, dict), '{"error": {...}}', got=x.text[:120] or "no body", at=_all(x))
 
@@ -48,7 +48,7 @@ def _all(x: Exchange) -> tuple[int, int]:
 @rule(
     "error.envelope.members",
     MUST,
-    on=Each("every error object but that of a 401", lambda x: error_of(x) is not None and x.status != _LOCKED, _NEEDS),
+    on=Each("every error object except a 401's", lambda x: error_of(x) is not None and x.status != _LOCKED, _NEEDS),
     book="ERROR-002",
     source=openapi("Error.required"),
     evidence=("err_400",),
@@ -56,8 +56,8 @@ def _all(x: Exchange) -> tuple[int, int]:
 def test_envelope_members(x: Exchange) -> None:
     """The error has message (a non-empty string), type (a string), param and code (strings or null): all four.
 
-    openai-python and openai-node put them into the exception: with a null message people read "Error code: 400",
-    and programs that switch on type or code take the wrong way.
+    openai-python and openai-node put them into the exception: with a null message users read "Error code: 400",
+    and programs that switch on type or code take the wrong branch.
     """
     error = error_of(x) or {}
     problem = members_problem(error)
@@ -73,9 +73,10 @@ def test_envelope_members(x: Exchange) -> None:
     evidence=("err_400_intcode",),
 )
 def test_code_string_or_null(x: Exchange) -> None:
-    """error.code is a string or null, not the status once more as a number.
+    """error.code is a string or null, not the status repeated as a number.
 
-    Typed clients in Go, Rust and C# fail to decode it; openai-python makes "400" of it, which no program expects.
+    Typed clients in Go, Rust and C# fail to decode a number; openai-python turns it into "400", which no program
+    expects.
     """
     code = (any_error_of(x) or {}).get("code")
     if isinstance(code, (dict, list, bool)):
@@ -89,9 +90,9 @@ def _is_spelled(value: object) -> bool:
 
 @rule("error.null.not-spelled", SHOULD, on=ENVELOPES, source=openapi("Error: nullable members"))
 def test_null_not_spelled(x: Exchange) -> None:
-    """What is unknown is null, not the word "None".
+    """The server sends null for an unknown type, param or code, not the word "None".
 
-    `if e.code:` is true for the text: programs branch on a code that is none, and people read "param None".
+    `if e.code:` is true for the word: programs branch on a code that does not exist, and users read "param None".
     """
     error = any_error_of(x) or {}
     spelled = [name for name in ("type", "param", "code") if _is_spelled(error.get(name))]
@@ -109,7 +110,7 @@ def test_null_not_spelled(x: Exchange) -> None:
 def test_media_json(x: Exchange) -> None:
     """An error has the media type application/json.
 
-    openai-node parses no other: people read "400 <html>…", and neither type nor code arrives.
+    openai-node parses no other type: users read "400 <html>…", and get neither type nor code.
     """
     if x.answered.media_type == "text/event-stream":
         raise NotApplicable("sse.error.before-stream-is-4xx judges that")
@@ -130,9 +131,9 @@ def test_media_json(x: Exchange) -> None:
     source=openapi("Error.param"),
 )
 def test_param_names_it(x: Exchange) -> None:
-    """error.param names the member that was wrong, by its name or with the way to it.
+    """error.param gives the name of the wrong member, or the path to it.
 
-    Without it, whoever sent twenty parameters has to guess from prose which one it was. (body.top_p and
+    Without it, a developer who sent twenty parameters has to guess from prose which one is wrong. (body.top_p and
     messages[0].role name it; stop_p does not name top_p.)
     """
     found, wrong = defect(x), (error_of(x) or {}).get("param", 0)
@@ -142,7 +143,7 @@ def test_param_names_it(x: Exchange) -> None:
 
 
 def _is_named(name: str, param: str) -> bool:
-    """Whether a name stands in the text as a word of its own."""
+    """Whether a name appears in the text as a word of its own."""
     return re.search(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", param) is not None
 
 
@@ -163,14 +164,14 @@ _TYPES = frozenset(
     source=observed("error codes guide, and captured errors", _CODES),
 )
 def test_type_vocabulary(x: Exchange) -> None:
-    """error.type is a word of OpenAI's: invalid_request_error, authentication_error, server_error, ...
+    """error.type is one of OpenAI's words: invalid_request_error, authentication_error, server_error, ...
 
-    Gateways and retry logic switch on it; a home-made "BadRequestError" takes the default way.
+    Gateways and retry logic switch on it; a home-made "BadRequestError" takes the default branch.
     """
     kind = (any_error_of(x) or {}).get("type")
     if not isinstance(kind, str) or _is_spelled(kind):
         raise NotApplicable("another rule judges that")
-    require(kind in _TYPES, "invalid_request_error or another word of OpenAI's", got=kind, at=_all(x))
+    require(kind in _TYPES, "invalid_request_error or another of OpenAI's words", got=kind, at=_all(x))
 
 
 _INTERNALS = re.compile(
@@ -188,9 +189,9 @@ _INTERNALS = re.compile(
     source=contract("OWASP, improper error handling"),
 )
 def test_message_no_internals(x: Exchange) -> None:
-    """An error shows no stack trace, source file, path of the server or class of its exceptions.
+    """An error shows no stack trace, source file, server path or exception class.
 
-    It tells attackers what runs where, and users nothing.
+    Such details tell attackers what runs where, and users nothing.
     """
     text = x.text[:20_000].replace('\\"', '"').replace("\\n", "\n")
     found = _INTERNALS.search(text)
@@ -198,15 +199,16 @@ def test_message_no_internals(x: Exchange) -> None:
     require(found is None, "words for the client", got=got, at=_all(x))
 
 
-# So much is read, logged and shown by every client (bytes).
+# Every client can read, log and show an error of this size (bytes).
 _BOUND = 4096
 
 
 @rule("error.message.bounded", SHOULD, on=ERRORS, source=contract("errors are logged and shown"))
 def test_message_bounded(x: Exchange) -> None:
-    """The body of an error is shorter than 4 KB: it does not send the request back.
+    """The body of an error is at most 4 KB long: it does not send the request back.
 
-    Clients log it and show it: a prompt of a megabyte comes back as a message of a megabyte, with all its secrets.
+    Clients log it and show it: a prompt of a megabyte would come back as a message of a megabyte, with all its
+    secrets.
     """
     size = len(x.answered.content)
     require(size <= _BOUND, f"at most {_BOUND} bytes", got=f"{size} bytes: {x.text[:60]!r}", at=_all(x))

@@ -23,10 +23,10 @@ _FUZZ = tuple(fuzz.names())
 
 @rule("error.fuzz.never-5xx", MUST, on=each_of(*_FUZZ), source=contract("no request of one client hurts the server"))
 def test_fuzz_never_5xx(x: Exchange) -> None:
-    """Any body, however wrong, is answered with a 4xx, or with a 200 when it can be read: never a 5xx, never nothing.
+    """The server answers any body, however wrong, with a 4xx, or a 200 if it can read it: never a 5xx, never silence.
 
-    A public endpoint gets every one of these within a day. The SDKs repeat a 5xx; an engine that dies takes all
-    other users with it.
+    A public endpoint gets every one of these within a day. The SDKs retry a 5xx; an engine that crashes takes all
+    other users down with it.
     """
     torn = x.response is None
     require(not torn, "an answer", got=f"none ({x.transcript.ending.value})")
@@ -39,10 +39,10 @@ def test_fuzz_never_5xx(x: Exchange) -> None:
     "error.fuzz.not-ignored", SHOULD, on=each_of(*fuzz.telling()), source=openapi("CreateChatCompletionRequest: types")
 )
 def test_fuzz_not_ignored(x: Chat) -> None:
-    """A value that cannot be read is refused with a 4xx, not passed over: no max_tokens "many", n {} or stop {}.
+    """The server refuses a value that it cannot read, such as max_tokens "many", n {} or stop {}, with a 4xx.
 
-    Whoever set a limit, a stop or a format gets an answer without it, and nothing says so. (What a lenient server can
-    read, 7 as "7" or any value as a truth, is not asked here, nor what it need not know.)
+    Otherwise a caller who set a limit, a stop or a format gets an answer without it, and nothing says so. (Left out
+    are values that a lenient server can read, 7 as "7" or any value as a boolean, and members that it need not know.)
     """
     if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
@@ -53,10 +53,10 @@ def test_fuzz_not_ignored(x: Chat) -> None:
 
 @rule("error.server.survives", MUST, on=of("error-then-valid"), book="ERROR-024", source=contract("robustness"))
 def test_server_survives(take: Take) -> None:
-    """After a malformed request the server answers the next valid one, over the same connection too.
+    """After a malformed request, the server answers the next valid one, even over the same connection.
 
-    A body that was refused and not read to its end is taken for the next request: a good call gets the error of
-    a bad one. (That the process lives on is judged by http.refusal.server-survives.)
+    If the server refuses a body without reading all of it, it takes the rest for the next request: a good call gets
+    the error of a bad one. (http.refusal.server-survives judges whether the process survives.)
     """
     first = take["valid"]
     if not first.ok:
@@ -82,11 +82,11 @@ def test_server_survives(take: Take) -> None:
     source=client("openai-python", "_parse_retry_after_header"),
 )
 def test_overload_retry_after(x: Exchange) -> None:
-    """A 429 or 503 says when to come back: Retry-After within 1 to 120 s, or retry-after-ms.
+    """A 429 or 503 says when to come back: Retry-After of 1 to 120 s, or retry-after-ms.
 
-    SDKs obey it, in seconds or as a date; without it hundreds of clients come back at the same half second, and
-    LangChain.js gives a 429 up at once, as openai-python does when it is longer than 120 s. (RFC 9110 demands none,
-    so this is a warning.)
+    SDKs obey it, in seconds or as a date; without it hundreds of clients come back in the same half second, and
+    LangChain.js does not retry a 429 at all; nor does openai-python if it has to wait more than 120 s. (RFC 9110 does
+    not require the header, so this is a warning.)
     """
     if x.status not in _BUSY:
         raise NotApplicable("the server was not too busy")
@@ -114,7 +114,7 @@ def _is_soon(date: str, now: float | None) -> bool:
     source=observed("error codes guide", "https://platform.openai.com/docs/guides/error-codes"),
 )
 def test_overload_429_or_503(take: Take) -> None:
-    """Of many requests at once each is answered, or refused with 429 or 503: none gets another 5xx, a reset or nothing.
+    """Of many requests at once, the server answers each or refuses it with 429 or 503: no other 5xx, reset or silence.
 
     Load balancers and SDKs back off for 429 and 503 only; a 500 or a reset looks like a broken server.
     """

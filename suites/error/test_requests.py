@@ -1,4 +1,4 @@
-"""Refusals that need a request of their own: too long, of another type, to another path, and asked for too much."""
+"""Refusals that need a request of their own: too long, of another type, to another path, or asking for too much."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
 _TOO_LONG = re.compile(r"context|too (?:long|large|many)|exceed|maximum|longer than", re.I)
-# The prompt of `context-over` has as many sentences: whatever the tokenizer, each is one token at least.
+# The prompt of `context-over` has this many sentences: with any tokenizer, each is at least one token.
 _SENTENCES = 700_000 // 29
 
 OVER = each_of("context-over", "context-over-stream")
@@ -25,9 +25,9 @@ OVER = each_of("context-over", "context-over-stream")
 
 @rule("error.context.over-is-400", MUST, on=OVER, book="ERROR-011", source=observed("error codes guide"))
 def test_context_over(x: Chat) -> None:
-    """A prompt that is longer than the context is refused with a 4xx before a stream begins, never cut in silence.
+    """The server refuses a prompt longer than the context with a 4xx before a stream begins; it never silently cuts it.
 
-    The answer is about the rest of a document, and nothing says that the beginning was thrown away.
+    Otherwise the answer is about the rest of a document, and nothing says that the beginning was thrown away.
     """
     if x.response is None:
         raise inconclusive(f"no answer ({x.transcript.ending.value})")
@@ -38,14 +38,14 @@ def test_context_over(x: Chat) -> None:
         return
     counted = get(x.usage, "prompt_tokens")
     if not is_int(counted):
-        raise NotApplicable("the prompt fits, or was cut: without usage nothing tells")
+        raise NotApplicable("the prompt fits, or was cut: without usage we cannot tell")
     whole = counted >= _SENTENCES
-    require(whole, f"a 4xx, or {_SENTENCES} prompt tokens and more", got=f"200 and {counted} prompt tokens")
+    require(whole, f"a 4xx, or at least {_SENTENCES} prompt tokens", got=f"200 and {counted} prompt tokens")
     raise NotApplicable(f"the context is larger than this prompt ({counted} tokens)")
 
 
 def _is_list(x: Exchange) -> bool:
-    """A list of models, as it is."""
+    """Whether this is a list of models."""
     return x.request.method == "GET" and x.request.path.split("?", 1)[0].rstrip("/").endswith("/models") and x.ok
 
 
@@ -60,10 +60,10 @@ def _is_list(x: Exchange) -> bool:
     source=engine("vllm", "max_model_len of the model list"),
 )
 def test_context_within_limit(found: Sequence[Chat]) -> None:
-    """No answer counts more prompt tokens than the max_model_len that the list of models has for the model.
+    """No answer counts more prompt tokens than the max_model_len that the list of models gives for the model.
 
-    Such a prompt was cut in silence, and counted as it came: the answer is about a part of it. Or the list is wrong,
-    and routers cut by it.
+    Either the server silently cut such a prompt but counted all of it, and the answer is about a part; or the list is
+    wrong, and routers cut prompts by it.
     """
     most: dict[str, int] = {}
     for x in found:
@@ -121,9 +121,9 @@ def test_context_code(x: Exchange) -> None:
     source=rfc(9110, "15.5.16"),
 )
 def test_content_type_wrong(x: Exchange) -> None:
-    """A body whose Content-Type is not JSON is refused with 400 or 415.
+    """The server refuses a body whose Content-Type is not JSON with 400 or 415.
 
-    Browsers send text/plain across sites without asking first: a server that takes it serves every web page.
+    Browsers send text/plain across sites without asking first: a server that accepts it serves every web page.
     """
     if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
@@ -133,9 +133,9 @@ def test_content_type_wrong(x: Exchange) -> None:
 
 @rule("error.path.unknown-is-404", MUST, on=each_of("path-unknown"), book="ERROR-022", source=rfc(9110, "15.5.5"))
 def test_path_unknown(x: Exchange) -> None:
-    """A path that does not exist is a 404.
+    """The server answers 404 for a path that does not exist.
 
-    SDKs and tools try which endpoints are there: they need NotFoundError, and take a 200 for a yes.
+    SDKs and tools try which endpoints exist: they need NotFoundError, and take a 200 for a yes.
     """
     if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
@@ -154,9 +154,9 @@ def _text(x: Exchange) -> str:
     source=contract("an ignored parameter is a wrong answer"),
 )
 def test_feature_unsupported(audio: Chat, image: Chat, no_image: Chat) -> None:
-    """Audio output, and an image for a model that reads text only, are refused with a 4xx, not ignored.
+    """The server refuses audio output, and an image for a text-only model, with a 4xx instead of ignoring them.
 
-    The user asks about a picture that the model never saw, and gets a confident answer.
+    Otherwise the user asks about a picture that the model never saw, and gets a confident answer.
     """
     judged = False
     for x in (audio, image):
@@ -180,8 +180,8 @@ _RIGHT = ("plain-greedy", "stream-greedy", "seed-zero")
 
 
 def _is_sound(x: Exchange) -> bool:
-    """A request of ours that is right, or one of a recording in which nothing wrong is to be seen."""
-    foreign = x.scenario not in load()  # requests of the other scenarios are judged by the rules about them
+    """Whether this is a correct request of ours, or one in a recording without a visible defect."""
+    foreign = x.scenario not in load()  # other rules judge the requests of the other scenarios
     ours = x.scenario in _RIGHT or foreign
     return x.response is not None and is_chat(x) and ours and defect(x) is None
 
@@ -189,13 +189,13 @@ def _is_sound(x: Exchange) -> bool:
 @rule(
     "error.valid.no-5xx",
     MUST,
-    on=Each("every chat request in which nothing wrong is to be seen", _is_sound, _RIGHT),
+    on=Each("every chat request without a visible defect", _is_sound, _RIGHT),
     source=contract("what is right is answered"),
 )
 def test_valid_no_5xx(x: Exchange) -> None:
-    """A request without a visible defect is answered, or refused with a 4xx: it never fails with a 5xx.
+    """The server answers a request without a visible defect, or refuses it with a 4xx: it never sends a 5xx.
 
-    A seed, an unusual tool_choice: engines died of each, and took all other requests with
-    them. SDKs send it again, twice.
+    A seed or an unusual tool_choice has crashed engines, and all other requests with them. SDKs send such a request
+    again, twice.
     """
     must_not_crash(x)

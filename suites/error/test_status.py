@@ -1,4 +1,4 @@
-"""The status of a refusal: what is wrong with a request is the client's fault, and said so in time."""
+"""The status of a refusal: a wrong request is the client's fault, and the server says so in time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from wireproof.scenarios import fuzz
 from wireproof.scenarios.catalog import load
 from wireproof.verdict import NotApplicable, inconclusive, require
 
-# Scenarios whose statuses have rules of their own. (What of a fuzzed body is refused: error.fuzz.not-ignored.)
+# Scenarios whose statuses have rules of their own. (error.fuzz.not-ignored judges which fuzzed bodies are refused.)
 _OTHERS = ("fuzz-", "auth-")
 _RETRIES = client("openai-python", "_base_client._should_retry")
 
 
 def _of_kind(*kinds: Kind) -> Each:
-    """Every chat request with such a defect that was answered, by its own name in messages."""
+    """Every chat request with such a defect that got a response; the description names the defects."""
     names = {
         Kind.JSON: ("body-not-json", "stream-not-json"),
         Kind.MESSAGES: ("messages-missing", "messages-empty", "messages-no-role", "stream-invalid-messages"),
@@ -40,7 +40,7 @@ def _has(x: Exchange, kinds: Sequence[Kind]) -> bool:
 
 
 def _must_refuse(x: Chat) -> None:
-    """Fail on a 5xx and on a success; an error with status 200 belongs to the rules about that."""
+    """Fail on a 5xx and on a success; other rules judge an error with status 200."""
     found = defect(x)
     what = found.what if found else "this request"
     if x.answered.status in BUSY_OR_LOCKED:
@@ -53,9 +53,9 @@ def _must_refuse(x: Chat) -> None:
 
 @rule("error.json.broken-is-400", MUST, on=_of_kind(Kind.JSON), book="ERROR-005", source=rfc(9110, "15.5.1"))
 def test_json_broken(x: Chat) -> None:
-    """A body that is no JSON is refused with a 4xx, at best 400.
+    """The server refuses a body that is not JSON with a 4xx, preferably 400.
 
-    A 5xx is repeated by every SDK: three times the same broken body; a 200 answers a question that nobody asked.
+    Every SDK retries a 5xx: three times the same broken body; a 200 answers a question that nobody asked.
     """
     _must_refuse(x)
 
@@ -68,9 +68,9 @@ def test_json_broken(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest.messages: minItems 1"),
 )
 def test_messages_bad(x: Chat) -> None:
-    """Messages that are missing, empty or no array, or a message without role, are refused with a 4xx, at best 400.
+    """The server refuses missing, empty or non-array messages, and a message without role, with a 4xx, preferably 400.
 
-    openai-python repeats a 5xx twice; with a 200 the user reads a confident answer to nothing.
+    openai-python retries a 5xx twice; with a 200 the user reads a confident answer to nothing.
     """
     _must_refuse(x)
 
@@ -83,7 +83,7 @@ def test_messages_bad(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest.required"),
 )
 def test_model_missing(x: Chat) -> None:
-    """A request without a model is refused with 400, or answered by the one model that is served.
+    """The server refuses a request without a model with 400, or answers it with the only model that it serves.
 
     OpenAI requires the member; clients of one-model servers leave it out.
     """
@@ -102,10 +102,10 @@ def test_model_missing(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest: types"),
 )
 def test_parameter_bad(x: Chat) -> None:
-    """A parameter of the wrong type is refused with a 4xx, at best 400.
+    """The server refuses a parameter of the wrong type with a 4xx, preferably 400.
 
-    Passed over in silence it changes the answer, and nothing says so; a 5xx is sent again by every SDK. (What is out
-    of range is judged by the rules about each parameter.)
+    If the server silently ignores it, the answer changes, and nothing says so; after a 5xx every SDK sends it again.
+    (The rules about each parameter judge values out of range.)
     """
     _must_refuse(x)
 
@@ -124,7 +124,7 @@ _DEFECTS = tuple(kind for kind in Kind if kind is not Kind.MODEL_UNKNOWN)
     source=client("openai-python", "_make_status_error"),
 )
 def test_invalid_exactly_400(x: Exchange) -> None:
-    """A wrong body is refused with 400, not with another 4xx.
+    """The server refuses a wrong body with 400, not with another 4xx.
 
     openai-python raises BadRequestError for 400 only: `except BadRequestError` misses FastAPI's 422.
     """
@@ -143,9 +143,9 @@ def test_invalid_exactly_400(x: Exchange) -> None:
     evidence=("err_404_model",),
 )
 def test_model_unknown(x: Exchange) -> None:
-    """An unknown model is never a 5xx: it is refused with a 4xx, at best 404, or another model really answers.
+    """The server refuses an unknown model with a 4xx, preferably 404, or really answers with another one: never a 5xx.
 
-    Fallback routers go on at NotFoundError, and stop at what looks like a broken server.
+    Fallback routers go on after NotFoundError, and stop at what looks like a broken server.
     """
     must_not_crash(x)
 
@@ -157,10 +157,10 @@ def test_model_unknown(x: Exchange) -> None:
     source=observed("error codes guide", "https://platform.openai.com/docs/guides/error-codes"),
 )
 def test_model_unknown_exactly_404(x: Chat) -> None:
-    """An unknown model is refused with 404.
+    """The server refuses an unknown model with 404.
 
     openai-python raises NotFoundError, LangChain OpenAIModelNotFoundError; with a 200 a typo in the name uses
-    another model, and with a 400 nobody knows that it was the name.
+    another model, and with a 400 nobody knows that the name was wrong.
     """
     status = x.answered.status
     if status in BUSY_OR_LOCKED or told_error(x) or (status is not None and status >= 500):
@@ -182,16 +182,16 @@ def test_model_unknown_exactly_404(x: Chat) -> None:
 def test_model_code(x: Exchange) -> None:
     """The 404 of an unknown model has the code model_not_found.
 
-    It tells a model that is not there from a path that is not there.
+    It distinguishes a missing model from a missing path.
     """
     if x.status != 404:
-        raise NotApplicable("the answer is no 404")
+        raise NotApplicable("the answer is not a 404")
     error = error_of(x)
     if error is None:
         raise inconclusive("there is no error object: error.envelope.object judges that")
     code = error.get("code")
     if not (code is None or isinstance(code, str)):
-        raise NotApplicable("the code is no string: error.code.string-or-null judges that")
+        raise NotApplicable("the code is not a string: error.code.string-or-null judges that")
     require(code == "model_not_found", "code model_not_found", got=code)
 
 
@@ -206,9 +206,9 @@ def test_model_code(x: Exchange) -> None:
     source=contract("the model of an answer is the one that made it"),
 )
 def test_model_not_echoed(x: Chat) -> None:
-    """A server that answers an unknown model with another one says in `model` which it was.
+    """A server that answers for an unknown model with another one says in `model` which one answered.
 
-    The name of the request comes back as if it existed: whoever mistyped it never finds out.
+    If the requested name comes back as if it existed, a user who mistyped it never finds out.
     """
     if not x.ok or told_error(x):
         return
@@ -217,7 +217,7 @@ def test_model_not_echoed(x: Chat) -> None:
 
 
 def _is_other_bad(x: Exchange) -> bool:
-    """A request with a defect that no rule judges for itself: JSON but no object, or to nowhere."""
+    """A request with a defect that has no rule of its own: JSON that is not an object, or an unknown path."""
     if x.response is None or x.scenario.startswith(_OTHERS):
         return False
     found = defect(x)
@@ -233,9 +233,9 @@ def _is_other_bad(x: Exchange) -> bool:
     source=_RETRIES,
 )
 def test_client_fault_never_5xx(x: Exchange) -> None:
-    """What is wrong with a request is answered with a 4xx, never with a 5xx.
+    """The server answers a wrong request with a 4xx, never with a 5xx.
 
-    SDKs repeat a 5xx by themselves: one bad request becomes three, LlamaIndex makes twelve of it.
+    SDKs retry a 5xx on their own: one bad request becomes three, and with LlamaIndex twelve.
     """
     must_not_crash(x)
 
@@ -253,9 +253,9 @@ def test_client_fault_never_5xx(x: Exchange) -> None:
     evidence=("ns_error_200",),
 )
 def test_plain_never_200(x: Chat) -> None:
-    """An error is never sent with status 200.
+    """The server never sends an error with status 200.
 
-    openai-python makes a completion of it whose choices are None: the TypeError comes far from the cause.
+    openai-python turns it into a completion whose choices are None: the TypeError comes far from the cause.
     """
     told = told_error(x)
     if told and x.status is None:
@@ -263,9 +263,9 @@ def test_plain_never_200(x: Chat) -> None:
     require(not told, "a 4xx or 5xx status", got=f"200 with {x.text[:120]}", at=(0, len(x.answered.content)))
 
 
-_KEYS = "auth-"  # what differs there is no part of the body
+_KEYS = "auth-"  # there, the requests differ in more than the body
 _STREAM_TEXT = re.compile(r'"stream"\s*:\s*true\s*,?\s*')
-# Bodies that are sent in both ways.
+# Bodies that are sent both with and without stream.
 _PAIRS = (
     *("parameter-word", "stream-invalid-parameter", "model-unknown", "stream-unknown-model"),
     *("messages-empty", "stream-invalid-messages", "body-not-json", "stream-not-json"),
@@ -280,12 +280,12 @@ def _may_have_twin(x: Exchange) -> bool:
 
 
 def _twin_key(x: Exchange) -> tuple[str, bool] | None:
-    """What two requests share that differ only in asking for a stream, and whether this one does.
+    """What two requests have in common that differ only in asking for a stream, and whether this one asks for it.
 
     None for a body that may have asked for one in another way: `"stream": "perhaps"`.
     """
     kind = x.request.header("content-type")
-    if not x.asked:  # a body that is no JSON object says by its bytes what it asks for
+    if not x.asked:  # of a body that is not a JSON object, only the bytes say what it asks for
         text, times = _STREAM_TEXT.subn("", x.request.body.decode("utf-8", errors="replace"))
         return json.dumps([text, kind]), times > 0
     if not isinstance(x.asked.get("stream"), bool | None):
@@ -306,9 +306,9 @@ def _twin_key(x: Exchange) -> tuple[str, bool] | None:
     source=client("openai-python", "_make_status_error"),
 )
 def test_status_same_for_stream(found: Sequence[Chat]) -> None:
-    """A wrong request is refused with the same status whether a stream was asked for or not.
+    """The server refuses a wrong request with the same status, whether it asks for a stream or not.
 
-    Clients that stream get another exception than those that do not, or an answer to what the others are refused.
+    Otherwise streaming clients get another exception than plain ones, or an answer where plain ones are refused.
     """
     plain: dict[str, Exchange] = {}
     pairs = 0

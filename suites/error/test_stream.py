@@ -15,21 +15,21 @@ from wireproof.wire.strictjson import get
     on=Each(
         "every chat stream with an error event",
         lambda x: is_stream(x) and bool(x.errors),
-        (),  # no request makes a sound server fail in mid-stream
+        (),  # no request makes a sound server fail mid-stream
     ),
     book="ERROR-015",
     source=client("openai-python", "_streaming"),
     evidence=("error_mid_obj", "error_mid_flat", "error_mid_str", "event_error_obj", "event_error_flat"),
 )
 def test_stream_wrapped(x: Chat) -> None:
-    """A failure inside a stream is sent as `data: {"error": {...}}` with a message in the object under `error`.
+    """The server sends a failure inside a stream as `data: {"error": {...}}` with a message in the `error` object.
 
-    openai-python, LangChain, litellm and openai-node pass over a flat error: the torn text looks complete.
-    LlamaIndex dies with a TypeError.
+    openai-python, LangChain, litellm and openai-node skip a flat error: the truncated text looks complete.
+    LlamaIndex raises a TypeError.
     """
     event = next((e for e in x.errors if get(e.value, "choices") is None), None)
     if event is None:
-        raise NotApplicable("the error stands in a chunk: chunk.error.absent judges that")
+        raise NotApplicable("the error is inside a chunk: chunk.error.absent judges that")
     message = get(event.value, "error", "message")
     told = isinstance(message, str) and bool(message.strip())
     require(told, '{"error": {"message": "..."}}', got=event.event.data, at=event)
@@ -37,15 +37,15 @@ def test_stream_wrapped(x: Chat) -> None:
 
 @rule(
     "error.stream.members",
-    SHOULD,  # the schema is that of HTTP answers, and clients were seen to need the message only
+    SHOULD,  # the schema is that of HTTP answers, and the clients we saw need only the message
     on=Each("every chat stream with a wrapped error", lambda x: stream_error_of(x) is not None, ()),
     source=openapi("Error.required"),
 )
 def test_stream_members(x: Chat) -> None:
-    """The error of a stream has type (a string), param and code (strings or null) beside its message, as any other.
+    """Like any other error, one in a stream has type (a string), param and code (strings or null) beside its message.
 
-    openai-python puts them into its APIError: a program that switches on type or code knows the error of a refusal,
-    and not the same one in mid-stream.
+    openai-python puts them into its APIError: a program that switches on type or code would recognise the error of a
+    refusal, but not the same one mid-stream.
     """
     error = stream_error_of(x) or {}
     message = error.get("message")
@@ -59,10 +59,10 @@ def test_stream_members(x: Chat) -> None:
 unobservable(
     "error.stream.not-like-success",
     MUST,
-    requirement="A stream that failed is never closed like one that succeeded.",
-    why="Half an answer is taken for a whole one, stored, and never asked for again.",
+    requirement="The server never closes a failed stream like a successful one.",
+    why="Clients take half an answer for a whole one, store it, and never ask for it again.",
     reason=(
-        "The failure has to happen behind the server, where we are not. What a stream shows by itself is judged by "
+        "The failure has to happen behind the server, out of our reach. What a stream itself shows is judged by "
         "done.choices.all-finished, done.error.no-success-after, finish.abort.is-error and http.body.framed-exactly."
     ),
     source=client("openai-python", "_streaming"),

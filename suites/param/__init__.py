@@ -1,1 +1,1 @@
-"""Sampling parameters, limits and hints: taken or refused as documented, and with the effect they promise."""
+"""Sampling parameters, limits and hints: accepted or refused as documented, and with the effect they promise."""

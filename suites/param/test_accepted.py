@@ -1,4 +1,4 @@
-"""Parameters that a server need not act on, and must not stumble over."""
+"""Parameters that a server need not act on but must not stumble over."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VLLM = "https://docs.vllm.ai/en/latest/serving/openai_compatible_server/"
     source=openapi("ServiceTier"),
 )
 def test_service_tier_accepted(usual: Exchange, *tiers: Exchange) -> None:
-    """service_tier auto and default are accepted.
+    """The server accepts service_tier auto and default.
 
     Gateways and SDK defaults send them with every call.
     """
@@ -42,9 +42,9 @@ def test_service_tier_accepted(usual: Exchange, *tiers: Exchange) -> None:
     source=openapi(f"{_REQUEST}.user"),
 )
 def test_user_accepted(usual: Exchange, x: Exchange) -> None:
-    """`user` with any text is accepted.
+    """The server accepts any text as `user`.
 
-    LangChain and gateways send the id of the end user with every call.
+    LangChain and gateways send the end user's id with every call.
     """
     must_accept(x, "user", usual)
 
@@ -57,9 +57,9 @@ def test_user_accepted(usual: Exchange, x: Exchange) -> None:
     source=openapi(f"{_REQUEST}; ModelResponseProperties"),
 )
 def test_hints_accepted(usual: Exchange, *hinted: Exchange) -> None:
-    """store, metadata, cache hints, safety_identifier and prediction are accepted, or refused by name.
+    """The server accepts store, metadata, cache hints, safety_identifier and prediction, or refuses them by name.
 
-    New helpers of the SDKs add them; only a refusal that names the field tells the caller what to leave out.
+    New SDK helpers add them; only a refusal that names the field tells the caller what to leave out.
     """
     for x in hinted:
         if is_refused(x) and usual.ok and names(x, *(name for name in _HINTS if name in x.asked)):
@@ -75,9 +75,9 @@ def test_hints_accepted(usual: Exchange, *hinted: Exchange) -> None:
     source=observed("OpenAI refuses: Unrecognized request argument supplied; vLLM ignores"),
 )
 def test_unknown_uniform(*unknown: Exchange) -> None:
-    """A field that no API has is always ignored, or always refused by name with a 4xx; never a 5xx.
+    """The server always ignores a field that no API has, or always refuses it by name with a 4xx; never a 5xx.
 
-    Clients add fields of other vendors; what works in one mode of one endpoint must not fail in the other.
+    Clients add fields of other vendors; what works in one mode of an endpoint must not fail in the other.
     """
     for x in unknown:
         must_not_crash(x)
@@ -91,7 +91,7 @@ def test_unknown_uniform(*unknown: Exchange) -> None:
 
 
 def _may_accept(x: Exchange) -> None:
-    """Go on with a 200; a refusal says that there is no such feature; a 5xx fails."""
+    """Continue on a 200; a refusal says that there is no such feature; a 5xx fails."""
     must_not_crash(x)
     if not x.ok:
         raise x.refused()
@@ -105,9 +105,9 @@ def _may_accept(x: Exchange) -> None:
     source=engine("vllm", "extra parameters of chat completions", _VLLM),
 )
 def test_vendor_accepted(x: Exchange) -> None:
-    """top_k, min_p and the like of open engines are accepted at the top level, or refused with a 4xx.
+    """The server accepts open engines' parameters (top_k, min_p, ...) at the top level, or refuses them with a 4xx.
 
-    Workloads of open models need them; a 5xx looks like an outage.
+    Workloads on open models need them; a 5xx looks like an outage.
     """
     _may_accept(x)
 
@@ -119,7 +119,7 @@ def test_vendor_accepted(x: Exchange) -> None:
     source=engine("vllm", "repetition_penalty", _VLLM),
 )
 def test_repetition_penalty_accepted(x: Exchange) -> None:
-    """repetition_penalty is accepted at the top level, or refused with a 4xx.
+    """The server accepts repetition_penalty at the top level, or refuses it with a 4xx.
 
     Model cards recommend it, and front ends set it.
     """
@@ -134,9 +134,9 @@ def test_repetition_penalty_accepted(x: Exchange) -> None:
     source=openapi("ReasoningEffort; Verbosity"),
 )
 def test_effort_accepted(x: Exchange) -> None:
-    """reasoning_effort and verbosity are accepted or refused with a 4xx, and so are values that do not exist.
+    """The server accepts reasoning_effort and verbosity or refuses them with a 4xx, even for values that do not exist.
 
-    Agents made for reasoning models send them to every model.
+    Agents built for reasoning models send them to every model.
     """
     must_not_crash(x)
 
@@ -149,9 +149,9 @@ def test_effort_accepted(x: Exchange) -> None:
     source=openapi("ResponseModalities"),
 )
 def test_modalities_text(usual: Exchange, x: Exchange) -> None:
-    """modalities ["text"] is accepted.
+    """The server accepts modalities ["text"].
 
-    It says what a text model does anyway, and SDKs send it.
+    It asks for what a text model does anyway, and SDKs send it.
     """
     must_accept(x, "modalities", usual)
 
@@ -164,7 +164,7 @@ def test_modalities_text(usual: Exchange, x: Exchange) -> None:
     source=openapi("ChatCompletionStreamOptions: no member is required"),
 )
 def test_stream_options_empty(usual: Exchange, *streams: Exchange) -> None:
-    """stream_options {} and include_usage false are accepted.
+    """The server accepts stream_options {} and include_usage false.
 
     SDKs send them when the caller asked for nothing.
     """
@@ -180,7 +180,7 @@ def test_stream_options_empty(usual: Exchange, *streams: Exchange) -> None:
     source=openapi("ChatCompletionStreamOptions.include_obfuscation"),
 )
 def test_obfuscation_accepted(usual: Exchange, x: Exchange) -> None:
-    """stream_options.include_obfuscation is accepted.
+    """The server accepts stream_options.include_obfuscation.
 
     Clients that trust their network set it to false to save bandwidth.
     """
@@ -203,8 +203,8 @@ def _options(x: Exchange) -> Any:
     source=openapi(_REQUEST),
 )
 def test_request_no_5xx(x: Exchange) -> None:
-    """No parameter within its range, known or new, makes a 5xx.
+    """No parameter within its range, known or new, causes a 5xx.
 
-    A 5xx is retried, and reads as an outage: nobody looks for a null that met a comparison.
+    Clients retry a 5xx, and it looks like an outage: nobody suspects a comparison with null.
     """
     must_not_crash(x)

@@ -1,4 +1,4 @@
-"""Limits on tokens: obeyed under both names, and survived when they are no limits."""
+"""Token limits: obeyed under both names, and survived when they make no sense."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wireproof.wire.strictjson import is_int
 from wireproof.wire.transcript import Ending
 
 _OLD, _NEW = "max_tokens", "max_completion_tokens"
-# Nothing else in the request can end or refuse the answer.
+# In a request with only these members, nothing but the limit ends the answer or leads to a refusal.
 _PLAIN = frozenset((*("model", "messages", "temperature", "seed", "stream", "stream_options"), _OLD, _NEW))
 # Limits that most answers reach (tokens).
 _SMALL = 8
@@ -35,8 +35,8 @@ def _tokens(x: Chat) -> int | None:
 
 
 def _must_limit(x: Chat, name: str) -> None:
-    """Fail when the answer went on after the limit: more text than so many tokens can hold, or an end of its own
-    after more tokens. Counts alone are judged by the rules for usage."""
+    """Fail when the answer went on after the limit: more text than that many tokens can hold, or an end of its own
+    after more tokens. The rules for usage judge counts alone."""
     limit = x.token_limit or 0
     outcomes = x.outcomes
     for o in outcomes:
@@ -46,7 +46,7 @@ def _must_limit(x: Chat, name: str) -> None:
     if tokens is None:
         raise inconclusive("the answer has no completion_tokens")
     over = tokens > limit * x.asked_n and all(o.finish_reason != "length" for o in outcomes)
-    require(not over, f"at most {limit * x.asked_n} tokens ({name})", got=f"{tokens}, and no cut")
+    require(not over, f"at most {limit * x.asked_n} tokens ({name})", got=f"{tokens}, not cut off")
 
 
 @rule(
@@ -61,9 +61,9 @@ def _must_limit(x: Chat, name: str) -> None:
     source=openapi("CreateChatCompletionRequest.max_tokens"),
 )
 def test_max_tokens_limits(x: Chat) -> None:
-    """max_tokens limits the tokens of an answer.
+    """max_tokens limits the number of tokens in an answer.
 
-    Cost and latency run away: one ignored limit became an answer of 40,000 tokens.
+    Otherwise cost and latency run away: one ignored limit led to an answer of 40,000 tokens.
     """
     _must_limit(x, _OLD)
 
@@ -80,9 +80,9 @@ def test_max_tokens_limits(x: Chat) -> None:
     source=client("langchain-openai", "renames max_tokens to max_completion_tokens"),
 )
 def test_max_completion_tokens_limits(x: Chat) -> None:
-    """max_completion_tokens is accepted, and limits like max_tokens.
+    """The server accepts max_completion_tokens, which limits an answer like max_tokens.
 
-    LangChain sends this name whatever the caller wrote; Void and OpenOats met a 400, and others 40,000 tokens.
+    LangChain sends this name whatever the caller wrote; Void and OpenOats got a 400, and others 40,000 tokens.
     """
     blamed = not names(x, *(name for name in x.asked if name != _NEW)) or names(x, _NEW)
     require(not is_refused(x) or not blamed, "200 for max_completion_tokens", got=x.refusal())
@@ -97,10 +97,10 @@ def test_max_completion_tokens_limits(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest.max_tokens: deprecated in favour of max_completion_tokens"),
 )
 def test_both_limits(x: Chat) -> None:
-    """With both limits the request is refused, or one of the two holds, better the newer one.
+    """Given both limits, the server refuses the request or obeys one of the two, preferably the newer one.
 
-    Migrating clients send both for a while; a sum of the two, or none, is a bill that nobody ordered. No source says
-    which of them holds, and a server that keeps to the smaller one is a careful server: so either will do.
+    Migrating clients send both for a while; a server that obeys their sum, or neither, runs up a bill that nobody
+    ordered. No source says which of them applies, and obeying the smaller one is careful: so either will do.
     """
     if is_refused(x):
         return
@@ -122,7 +122,7 @@ def test_both_limits(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest.max_tokens"),
 )
 def test_max_tokens_bounds(x: Exchange) -> None:
-    """max_tokens of 0, below 0 or above the context is refused with a 4xx or clamped: no 5xx, no endless run.
+    """The server refuses max_tokens of 0, below 0 or above the context (4xx) or clamps it: no 5xx, no endless run.
 
     Clients compute the limit from what is left of the context, and get it wrong at the edge.
     """

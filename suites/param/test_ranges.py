@@ -1,4 +1,4 @@
-"""Values at, inside and outside of the documented ranges."""
+"""Values at, inside and outside the limits of the documented ranges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wireproof.verdict import inconclusive, require
 _REQUEST = "CreateChatCompletionRequest"
 _ZERO_REFUSED = "https://github.com/InternLM/lmdeploy/issues/3176"
 _RANGES = {"temperature": (0, 2), "top_p": (0, 1), "frequency_penalty": (-2, 2), "presence_penalty": (-2, 2)}
-# A request with no more than these is refused for one of them.
+# If a request has only these members, a refusal is about one of them.
 _PLAIN = frozenset((*_RANGES, "model", "messages", "max_tokens", "seed", "stream", "stream_options"))
 
 
@@ -21,7 +21,7 @@ def _in_range(x: Exchange) -> bool:
     """Whether a plain request sets some of the parameters, each within its range."""
     values = {name: finite(x.asked[name]) for name in _RANGES if x.asked.get(name) is not None}
     within = all(v is not None and _RANGES[name][0] <= v <= _RANGES[name][1] for name, v in values.items())
-    # (top_p 0 names no tokens at all: servers differ.)
+    # (top_p 0 leaves no tokens at all: servers differ.)
     return bool(values) and within and values.get("top_p") != 0 and _PLAIN.issuperset(x.asked)
 
 
@@ -29,7 +29,7 @@ def _in_range(x: Exchange) -> bool:
     "param.range.accepted",
     MUST,
     on=Each(
-        "every plain request with sampling parameters in their ranges",
+        "every plain request with sampling parameters within their ranges",
         lambda x: is_chat(x) and x.valid and x.knows_request and x.response is not None and _in_range(x),
         ("range-highest", "range-lowest"),
     ),
@@ -37,9 +37,9 @@ def _in_range(x: Exchange) -> bool:
     source=openapi(f"{_REQUEST}: temperature 0 to 2, top_p 0 to 1, penalties -2 to 2"),
 )
 def test_range_accepted(x: Exchange) -> None:
-    """temperature 0 to 2, top_p up to 1 and both penalties from -2 to 2 are accepted.
+    """The server accepts temperature 0 to 2, top_p up to 1 and both penalties from -2 to 2.
 
-    Every client sets them. graphrag sends temperature 0 and met a 422, others a 500.
+    Every client sets them. graphrag sends temperature 0 and got a 422, others a 500.
     """
     given = [name for name in _RANGES if x.asked.get(name) is not None]
     refused = is_refused(x) and names(x, *given)
@@ -56,10 +56,10 @@ def test_range_accepted(x: Exchange) -> None:
     source=openapi(f"{_REQUEST}: minimum and maximum"),
 )
 def test_range_outside_refused(x: Chat) -> None:
-    """A temperature below 0, a top_p above 1 and penalties beyond -2 and 2 are refused with a 4xx.
+    """The server refuses a temperature below 0, a top_p above 1 and penalties beyond -2 and 2 with a 4xx.
 
-    Clamped in silence, an evaluation runs with other settings than its report says. (A temperature above 2 and a
-    top_p of 0 are left to the server: engines differ.)
+    If they are silently clamped, an evaluation runs with other settings than its report says. (A temperature above 2
+    and a top_p of 0 are left to the server: engines differ.)
     """
     must_refuse(x, "a value out of range")
 
@@ -72,13 +72,13 @@ def test_range_outside_refused(x: Chat) -> None:
     source=openapi(f"{_REQUEST}: nullable members"),
 )
 def test_null_equals_absent(effects: Take, null: Chat, limit: Chat) -> None:
-    """A nullable parameter that is null is the same as one that is absent.
+    """For a nullable parameter, null means the same as absent.
 
-    Many clients write every optional field, and None as null: a 422 on the first call, or a "None" in the settings.
+    Many clients send every optional field, and None as null: they get a 422 on the first call, or "None" as a setting.
     """
     absent, again = effects.chat("greedy"), effects.chat("greedy-again")
     must_accept(null, "parameters that are null", absent)
-    if not (is_refused(limit) and names(limit, "max_completion_tokens")):  # (which has a rule of its own)
+    if not (is_refused(limit) and names(limit, "max_completion_tokens")):  # (another rule judges that)
         must_accept(limit, "max_tokens and temperature that are null", absent)
     texts = [x.outcomes[0].content for x in (absent, again, null)]
     if texts[0] != texts[1]:
@@ -93,7 +93,7 @@ def test_null_equals_absent(effects: Take, null: Chat, limit: Chat) -> None:
     source=openapi(f"{_REQUEST}.seed: an integer of 64 bits"),
 )
 def test_seed_accepted(usual: Exchange, *seeded: Exchange) -> None:
-    """Any seed from 0 up is accepted, also one that is larger than 31 bits.
+    """The server accepts any seed from 0 up, even one that is larger than 31 bits.
 
     Evaluation tools draw seeds from the whole range; zero is the favourite of test suites.
     """
@@ -109,9 +109,9 @@ def test_seed_accepted(usual: Exchange, *seeded: Exchange) -> None:
     source=openapi(f"{_REQUEST}.logit_bias: token ids to values from -100 to 100"),
 )
 def test_logit_bias_bounds(x: Chat) -> None:
-    """A logit_bias above 100, or for something that is no token id, is refused with a 4xx.
+    """The server refuses a logit_bias above 100, or for something that is not a token id, with a 4xx.
 
-    A caller who wrote the word in the place of its id gets an answer without the bias, and no hint.
+    Otherwise a caller who wrote the word instead of its id gets an answer without the bias, and no hint.
     """
     must_refuse(x, "this logit_bias")
 
@@ -125,7 +125,7 @@ def test_logit_bias_bounds(x: Chat) -> None:
 def test_odd_no_5xx(x: Exchange) -> None:
     """A temperature above 2, a top_p of 0, a negative seed and a logit_bias for a word give a 4xx or 200, never a 5xx.
 
-    A 5xx is retried: the same bad request comes again and again.
+    Clients retry a 5xx: the same bad request comes again and again.
     """
     must_not_crash(x)
 
@@ -138,9 +138,9 @@ def test_odd_no_5xx(x: Exchange) -> None:
     source=openapi("Metadata: 16 pairs, keys of 64 and values of 512 characters"),
 )
 def test_metadata_limits(x: Chat) -> None:
-    """Metadata beyond its limits is refused with a 4xx or ignored, but not stored and shown, and no 5xx.
+    """The server refuses metadata beyond its limits with a 4xx or ignores it: no 5xx, and it is not stored and shown.
 
-    What one server stores another refuses: the caller learns of the limit when moving.
+    What one server stores, another refuses: the caller learns of the limit only when moving.
     """
     must_not_crash(x)
     if x.ok and not x.is_event_stream:

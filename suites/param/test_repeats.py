@@ -1,4 +1,4 @@
-"""What repeats: answers at temperature 0 and with a seed, and what an answer says of the backend behind it."""
+"""What repeats: answers at temperature 0 and with a seed, and what an answer says about the backend behind it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from wireproof.wire.strictjson import get, is_int
 _REQUEST = "CreateChatCompletionRequest"
 _TIERS = ("auto", "default", "flex", "scale", "priority", "fast")
 _EFFECTS = "param-effects"
-# Below this log probability an answer does not come twice by chance (about one in 160,000).
+# Below this log probability an answer does not repeat by chance (about one in 160,000).
 _UNLIKELY = -12.0
 
 
 def _is_alone(x: Exchange) -> bool:
-    """Whether the server had nothing else to do: batches change the arithmetic. Foreign recordings are taken for it."""
+    """Whether the server had nothing else to do: batches change the arithmetic. Foreign recordings count as alone."""
     return x.scenario == _EFFECTS or x.scenario not in load()
 
 
@@ -65,14 +65,14 @@ def _across(what: str, match: Callable[[Exchange], bool]) -> Across:
 @rule(
     "param.temperature.zero-repeats",
     SHOULD,
-    on=_across("answers at temperature 0 of an idle server", lambda x: x.asked.get("temperature") == 0),
+    on=_across("answers of an idle server at temperature 0", lambda x: x.asked.get("temperature") == 0),
     book="PARAM-012",
     source=contract("temperature 0 is deterministic on an idle server"),
 )
 def test_zero_repeats(exchanges: Sequence[Chat]) -> None:
-    """At temperature 0 an idle server gives the same answer to the same request.
+    """At temperature 0, an idle server gives the same answer to the same request.
 
-    Evaluations and caches rest on it. Under load the arithmetic of a batch may change it; these requests run alone.
+    Evaluations and caches rely on it. Under load the arithmetic of a batch may change it; these requests run alone.
     """
     _must_repeat(exchanges)
 
@@ -80,12 +80,12 @@ def test_zero_repeats(exchanges: Sequence[Chat]) -> None:
 @rule(
     "param.seed.repeats",
     SHOULD,
-    on=_across("sampled answers with a seed of an idle server", _seeded),
+    on=_across("sampled answers of an idle server with a seed", _seeded),
     book="PARAM-013",
     source=openapi(f"{_REQUEST}.seed: best effort"),
 )
 def test_seed_repeats(exchanges: Sequence[Chat]) -> None:
-    """The same seed with the same request repeats the sample on an idle server.
+    """On an idle server, the same request with the same seed gives the same sample.
 
     Experiments cannot be repeated without it; vLLM once gave two texts for one seed.
     """
@@ -101,9 +101,9 @@ def _chance(x: Chat) -> float | None:
 
 @rule("param.seed.decides", SHOULD, on=of(_EFFECTS), source=openapi(f"{_REQUEST}.seed"))
 def test_seed_decides(effects: Take) -> None:
-    """Different seeds give different samples of an open question at temperature 1.
+    """At temperature 1, different seeds give different answers to an open question.
 
-    Ten runs with ten seeds that are one run have no variance, and the mean of an evaluation looks certain.
+    If ten runs with ten seeds are all the same, there is no variance, and the mean of an evaluation looks certain.
     """
     one, other = effects.chat("seed-7"), effects.chat("seed-8")
     if not any(o.content for o in other.outcomes):
@@ -138,7 +138,7 @@ def _said(x: Chat, name: str) -> Iterator[tuple[Any, Any]]:
     source=openapi("system_fingerprint: the backend configuration that the model runs with"),
 )
 def test_fingerprint_stable(exchanges: Sequence[Chat]) -> None:
-    """system_fingerprint, where it says something, is the same for all answers of one model in a run.
+    """system_fingerprint, if not empty, is the same for all answers of one model in a run.
 
     It tells a caller with a seed that the backend changed; a new one each time tells nothing.
     """
@@ -154,7 +154,7 @@ def test_fingerprint_stable(exchanges: Sequence[Chat]) -> None:
 
 
 def _is_broken(x: Exchange) -> bool:
-    """Whether a plain answer is no completion: rules of its own say so."""
+    """Whether a plain answer is not a completion: other rules report that."""
     value = x.parsed.value if not x.is_event_stream else None
     return not x.is_event_stream and (not isinstance(value, dict) or bool(value.get("error")) or "choices" not in value)
 
@@ -170,9 +170,9 @@ _WITH = Each("every chat answer", lambda x: is_answer(x) and not _is_broken(x), 
     source=openapi("system_fingerprint: a string; an example shows null"),
 )
 def test_fingerprint_string(x: Chat) -> None:
-    """system_fingerprint, where it is given, is a string or null.
+    """system_fingerprint, if given, is a string or null.
 
-    Strictly typed clients refuse the answer for a number that nobody reads.
+    Strictly typed clients refuse the whole answer over a number that nobody reads.
     """
     for value, at in _said(x, "system_fingerprint"):
         require(value is None or isinstance(value, str), "a string or null", got=repr(value), at=at)
@@ -180,9 +180,9 @@ def test_fingerprint_string(x: Chat) -> None:
 
 @rule("param.service-tier.value", SHOULD, on=_WITH, book="PARAM-016", source=openapi("ServiceTier"))
 def test_service_tier_value(x: Chat) -> None:
-    """service_tier of an answer is absent, null, empty, or one of auto, default, flex, scale, priority and fast.
+    """The service_tier of an answer is absent, null, empty, or one of auto, default, flex, scale, priority and fast.
 
-    LangChain counts priority and flex apart; clients with an enum refuse any other word.
+    LangChain counts priority and flex separately; clients with an enum refuse any other word.
     """
     for value, at in _said(x, "service_tier"):
         known = value is None or value == "" or value in _TIERS
