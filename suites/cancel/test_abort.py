@@ -1,4 +1,4 @@
-"""Who leaves is not worked for any more: shown by the server's own gauges, or by how fast it is again."""
+"""The server stops working for a client that has left: its own gauges show it, or how fast it is again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wireproof.verdict import NotApplicable, inconclusive, require
 
 
 def _stopped(found: Aborted) -> None:
-    """The abort came, and within the limit."""
+    """Require an abort within the limit."""
     require(found.seconds is not None, f"an abort within {LIMIT:.0f} s", got=found.text, owner=found.owner)
 
 
@@ -33,14 +33,14 @@ def _stopped(found: Aborted) -> None:
     source=contract("half-closed connection"),
 )
 def test_stream_aborts(take: Take) -> None:
-    """A client that closes the connection in mid-stream ends the generation within 5 seconds.
+    """When the client closes the connection mid-stream, the server stops generating within 5 seconds.
 
-    The GPU otherwise works for nobody until max_tokens, and requests that somebody waits for queue behind it:
+    Otherwise the GPU works for nobody until max_tokens, and requests that somebody waits for queue behind it:
     llama.cpp kept such slots busy up to the end of the context.
     """
     found = by_gauge(take.exchanges)
     if not had_tokens(left(take.exchanges)):
-        raise inconclusive("no token had come when we left: cancel.before-first-byte.aborts is about that")
+        raise inconclusive("no token had come when we disconnected: cancel.before-first-byte.aborts judges that")
     _stopped(found)
 
 
@@ -52,9 +52,9 @@ def test_stream_aborts(take: Take) -> None:
     source=contract("a server without metrics shows it by its pace"),
 )
 def test_black_box_aborts(take: Take) -> None:
-    """After four long streams were left, a short request is as fast again as it was alone.
+    """After the clients of four long streams have left, a short request is as fast again as it was alone.
 
-    Where no gauge tells, this is what other clients feel: retries of impatient ones stack up work for nobody.
+    Without a gauge, this is what other clients notice: retries of impatient ones pile up work for nobody.
     """
     _stopped(by_black_box(take.exchanges))
 
@@ -66,10 +66,10 @@ def test_black_box_aborts(take: Take) -> None:
     source=contract("check whether the GPU's utilisation drops"),
 )
 def test_gpu_aborts(take: Take) -> None:
-    """After a long stream was left, the GPU that worked for it is idle again.
+    """After the client of a long stream has left, the GPU that worked for it is idle again.
 
-    A gauge counts what the server believes; the GPU shows what is computed, and paid for. Looked at on the machine
-    that wireproof runs on, where NVIDIA's tool answers.
+    A gauge counts what the server believes; the GPU shows what is computed, and paid for. wireproof looks at the GPUs
+    of its own machine, if NVIDIA's tool answers there.
     """
     _stopped(by_gpu(take.exchanges))
 
@@ -82,9 +82,9 @@ def test_gpu_aborts(take: Take) -> None:
     source=engine("vllm", "with_cancellation of non-streaming handlers"),
 )
 def test_plain_aborts(take: Take) -> None:
-    """A client that closes the connection of a plain request ends its generation within 5 seconds, too.
+    """When the client closes the connection of a plain request, the server stops generating within 5 seconds.
 
-    Web frameworks notice a closed connection by themselves only while they stream: clients that time out and retry
+    Web frameworks notice a closed connection on their own only while they stream: clients that time out and retry
     then fill the engine with answers that nobody reads.
     """
     _stopped(by_gauge(take.exchanges))
@@ -98,10 +98,10 @@ def test_plain_aborts(take: Take) -> None:
     source=contract("long prompts are the most expensive ones to work on for nobody"),
 )
 def test_before_first_byte_aborts(take: Take) -> None:
-    """A client that leaves before the first token, while its prompt is read or queued, ends the work within 5 seconds.
+    """If the client leaves before the first token, while its prompt is read or queued, the work ends within 5 seconds.
 
-    Some servers look for the client only when they have a token to send: a long prompt of an agent that gave up is
-    read to its end, and answered.
+    Some servers look for the client only when they have a token to send: they read the long prompt of an agent that
+    has left to its end, and answer it.
     """
     _stopped(before_first_token(take.exchanges))
 
@@ -113,10 +113,10 @@ def test_before_first_byte_aborts(take: Take) -> None:
     source=contract("who gave up in the queue is not worked for later"),
 )
 def test_queued_aborts(take: Take) -> None:
-    """A client that leaves while its request waits for a place is taken out of the queue.
+    """When the client leaves while its request waits for a place, the server takes the request out of the queue.
 
-    Under load most requests are abandoned there: an engine that works them off one by one stays busy for clients who
-    have left, and makes those who are still there give up in their turn.
+    Under load most requests are abandoned there: an engine that works through them one by one stays busy for clients
+    that have left, until those that are still there leave in their turn.
     """
     found = by_queue(take.exchanges)
     if had_tokens(left(take.exchanges)):
@@ -132,9 +132,9 @@ def test_queued_aborts(take: Take) -> None:
     source=contract("an abort is about the request, not about one of its sequences"),
 )
 def test_all_sequences_abort(take: Take) -> None:
-    """A client that leaves a request with n = 4 ends the generation of all four choices.
+    """When the client leaves a request with n = 4, the server stops generating all four choices.
 
-    Engines that run each choice as a request of its own have aborted the first one only.
+    Engines that run each choice as a request of its own have aborted only the first one.
     """
     _stopped(by_gauge(take.exchanges))
 
@@ -146,19 +146,19 @@ def test_all_sequences_abort(take: Take) -> None:
     source=contract("an abort ends the grammar's work, too"),
 )
 def test_structured_aborts(take: Take) -> None:
-    """A client that leaves a stream under a strict schema ends its generation within 5 seconds.
+    """When the client leaves a stream under a strict schema, the server stops generating within 5 seconds.
 
     Requests with a grammar often run on a path, and in a queue, of their own: an abort that does not look there leaves
     the most expensive answers running.
     """
     found = by_gauge(take.exchanges)
     if not had_tokens(left(take.exchanges)):
-        raise inconclusive("no token had come when we left: cancel.before-first-byte.aborts is about that")
+        raise inconclusive("no token had come when we disconnected: cancel.before-first-byte.aborts judges that")
     _stopped(found)
 
 
 def _aborted(take: Take) -> None:
-    """Not applicable unless the gauge showed an abort: the rule about that says so."""
+    """Not applicable unless the gauge showed an abort: cancel.stream.aborts judges that."""
     if by_gauge(take.exchanges).seconds is None:
         raise NotApplicable("the request was not aborted: cancel.stream.aborts says so")
 
@@ -171,16 +171,16 @@ def _aborted(take: Take) -> None:
     source=engine("vllm", "vllm:kv_cache_usage_perc, vllm:generation_tokens_total"),
 )
 def test_counters_settle(take: Take) -> None:
-    """After an abort no more tokens are counted as generated, and the share of the KV cache in use is as before.
+    """After an abort, the server counts no more tokens as generated, and uses as much of its KV cache as before.
 
-    Blocks that an aborted request keeps are lost to all others until the server is started again.
+    Blocks that an aborted request keeps are lost to all others until the server restarts.
     """
     _aborted(take)
     start, during, end = baseline(take.exchanges), readings(take.exchanges, "during"), readings(take.exchanges, "end")
     if len(end) < 2 or (start.generated is None and start.held is None):
         raise NotApplicable("the target shows neither generated tokens nor the use of its KV cache")
     if end[-1].load > start.load:
-        raise NotApplicable("others use the target now: its counters tell nothing of ours")
+        raise NotApplicable("others are using the target now: its counters say nothing about our request")
     if end[0].generated is not None and end[1].generated is not None:
         more = end[1].generated - end[0].generated
         require(more <= 0, "a counter of generated tokens that stands still", got=f"{more:g} more within 0.5 s")
@@ -189,7 +189,7 @@ def test_counters_settle(take: Take) -> None:
         return
     kept = (end[-1].held - start.held) / (peak - start.held)
     got = f"{end[-1].held:.4%} of the KV cache in use ({start.held:.4%} before, {peak:.4%} during)"
-    require(kept <= 0.25, "the use of the KV cache as before", got=got)
+    require(kept <= 0.25, "the same KV cache use as before", got=got)
 
 
 @rule(
@@ -200,9 +200,9 @@ def test_counters_settle(take: Take) -> None:
     source=engine("vllm", 'vllm:request_success_total{finished_reason="abort"}; sglang:num_aborted_requests_total'),
 )
 def test_counted_as_aborted(take: Take) -> None:
-    """An aborted request is counted as aborted, and not as a success.
+    """The server counts an aborted request as aborted, and not as a success.
 
-    Dashboards and alerts otherwise show a healthy service while its clients give up.
+    Otherwise dashboards and alerts show a healthy service while its clients leave.
     """
     _aborted(take)
     start, end = baseline(take.exchanges), readings(take.exchanges, "end")

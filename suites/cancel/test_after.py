@@ -1,4 +1,4 @@
-"""What others see of a client that leaves: nothing."""
+"""What others notice of a client that leaves: nothing."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def _ends_by_itself(x: Chat) -> bool:
     source=contract("one client's leaving is no other client's business"),
 )
 def test_others_undisturbed(take: Take) -> None:
-    """A client that leaves does not disturb the stream of another, even when one request id begins like the other.
+    """A client that leaves does not disturb another's stream, even if one request id is a prefix of the other.
 
-    Engines that abort by a prefix of the id end a stranger's answer: its client sees half a text, or waits for ever.
+    Engines that abort by a prefix of the id end a stranger's answer: its client sees half a text, or waits forever.
     """
     gone, other = take.chat("left"), take.chat("other")
     if not _ends_by_itself(take.chat("alone")):
-        raise inconclusive("a stream that is alone does not come to its end either: done.* and finish.* say so")
+        raise inconclusive("a stream on its own does not finish either: done.* and finish.* judge that")
     if other.response is not None and not other.ok:
         raise other.refused()
     if gone.transcript.ending is not Ending.CLIENT_LEFT or other.transcript.ended_at < gone.transcript.ended_at:
@@ -49,7 +49,7 @@ def test_others_undisturbed(take: Take) -> None:
         raise other.refused()
     finishes = [c.finish_reason for c in other.assembled.choices]
     got = f"finish_reason {finishes}, the exchange {other.transcript.ending.value}"
-    require(_ends_by_itself(other), "a stream that comes to its own end", got=got, owner=other)
+    require(_ends_by_itself(other), "a stream that finishes normally", got=got, owner=other)
 
 
 @rule(
@@ -59,10 +59,10 @@ def test_others_undisturbed(take: Take) -> None:
     source=engine("vllm", "issue 23697", "https://github.com/vllm-project/vllm/issues/23697"),
 )
 def test_id_reused_after_cancel(take: Take) -> None:
-    """A request with the X-Request-Id of one whose client has just left is answered.
+    """The server answers a request with the X-Request-Id of one whose client has just left.
 
-    Retry middleware keeps the id: when the abort of the first is still on its way, the second one hangs or is aborted
-    in its place.
+    Retry middleware keeps the id: while the abort of the first request is still under way, the second one hangs or is
+    aborted in its place.
     """
     gone, again = take["left-again"], take["same-id"]
     if gone.transcript.ending is not Ending.CLIENT_LEFT:
@@ -81,7 +81,7 @@ def test_id_reused_after_cancel(take: Take) -> None:
     source=contract("clients leave all the time"),
 )
 def test_many_still_serves(take: Take) -> None:
-    """After thirty clients have left in mid-stream, the server still answers.
+    """After thirty clients have left mid-stream, the server still answers.
 
     Workers, slots or KV blocks that leak with each of them take the service down within hours.
     """
@@ -98,10 +98,10 @@ def test_many_still_serves(take: Take) -> None:
     source=engine("vllm-ascend", "issue 10812", "https://github.com/vllm-project/vllm-ascend/issues/10812"),
 )
 def test_early_no_leak(take: Take) -> None:
-    """After twenty clients have left at once, some before a byte came, as many requests at a time are served as before.
+    """After twenty clients leave at once, some before the first byte, the server serves as many at a time as before.
 
-    A counter of running requests that is raised before the stream begins and lowered at its end leaks one place with
-    each of them, until an idle server refuses everybody.
+    A counter of running requests that goes up before the stream begins and down at its end leaks one place with each
+    of them, until an idle server refuses everybody.
     """
     before, after = take.steps("before"), take.steps("then")
     refused = next((x for x in before if not x.ok), None)

@@ -1,1 +1,1 @@
-"""Client libraries at work: what they make of the target's answers, beside what the bytes say."""
+"""Client libraries at work: what they make of the target's answers, compared with the bytes."""

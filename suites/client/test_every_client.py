@@ -1,4 +1,4 @@
-"""What holds for every client: errors, None, leaving a stream, many at a time."""
+"""What holds for every client: errors, None, leaving a stream, many requests at a time."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _CLASSES = {
     evidence=("err_401_string", "err_422_detail", "err_400_html"),
 )
 def test_errors_mapped(take: Take) -> None:
-    """A refusal is an exception of the class that its status has, with message and type, and the code and param sent.
+    """A refusal raises the exception class of its status, with message and type, and the code and param sent.
 
-    Retries and fallbacks look at these. An error body in another form leaves the bare words "Error code: 400".
+    Retries and fallbacks look at these. Of an error body in another form, only the words "Error code: 400" are left.
     """
     found = outcome(take)
     x = refusal(take, found)
     status = x.status or 0
     wanted = _CLASSES.get(status, "InternalServerError" if status >= 500 else "APIStatusError")
     require(found.raised(wanted), f"{wanted} for {status}", got="no error" if found.ok else found.told, owner=x)
-    # All four clients take every member of a flat body, too: that is for the rules of envelopes.
+    # All four clients take every member of a flat body as well: the rules about envelopes judge that.
     error = get(x.parsed.value, "error", default=x.parsed.value)
     message = get(error, "message")
     require(isinstance(message, str) and message, "an error with a message", got=x.text[:120], owner=x)
@@ -49,7 +49,7 @@ def test_errors_mapped(take: Take) -> None:
     shown = message in str(found.error.get("message")) or message == body
     require(shown, f"the message {show(message, 100)}", got=found.told, owner=x)
     kind = found.error.get("kind")
-    require(isinstance(kind, str) and kind, "the type of the error, filled", got=kind, owner=x)
+    require(isinstance(kind, str) and kind, "a non-empty error type", got=kind, owner=x)
     for name in ("code", "param"):
         # openai 3 makes a string of a code that is a number; null arrives as None. Beside the error nobody looks.
         sent, got = get(error, name, default=get(x.parsed.value, name)), found.error.get(name)
@@ -65,7 +65,7 @@ def test_errors_mapped(take: Take) -> None:
     evidence=("error_mid_obj", "error_mid_flat"),
 )
 def test_error_mid_stream(take: Take) -> None:
-    """An error in mid-stream raises APIError in the client that reads it.
+    """A mid-stream error raises APIError in the client that reads it.
 
     Only {"error": {...}} does so everywhere. With any other form openai-python and LangChain end as if the answer
     were whole, and LlamaIndex raises a TypeError.
@@ -91,7 +91,7 @@ def test_error_mid_stream(take: Take) -> None:
 def test_no_none(take: Take) -> None:
     """No answer leaves None where client code expects a string: text without calls, role, tool name, arguments, id.
 
-    "'NoneType' object has no attribute 'startswith'" comes from there, in the user's own code.
+    Otherwise the user's own code raises "'NoneType' object has no attribute 'startswith'".
     """
     found = outcome(take)
     if not found.ok:
@@ -100,12 +100,12 @@ def test_no_none(take: Take) -> None:
     after = found.result.get("after")
     given += [after] if after else []
     if not given:
-        raise NotApplicable("the task hands out no answer")
+        raise NotApplicable("the task returns no answer")
     for number, answer in enumerate(given):
         x = take.chats()[min(number, len(take.chats()) - 1)]
         none = answer.get("none") or []
         if none == ["content"] and any(cut(one) for one in take.chats() if one.ok):
-            continue  # all of it was thinking
+            continue  # all of it was reasoning
         require(not none, "strings where strings are expected", got=f"None as {', '.join(none)}", owner=x)
 
 
@@ -117,16 +117,16 @@ def test_no_none(take: Take) -> None:
     source=client("openai-python", "Stream.close"),
 )
 def test_usable_after_break(take: Take) -> None:
-    """A client that leaves a stream early, by closing it, gets its next answer as if nothing had been.
+    """A client that leaves a stream early, by closing it, gets its next answer as if nothing had happened.
 
-    People press Stop: a server that keeps the place of one who left runs out of places.
+    Users press Stop: a server that keeps the place of a client that left runs out of places.
     """
     found = outcome(take)
     left, last = take.chats()[:-1], take.chats()[-1]
     if last.asked_stream:
         raise meaning(found, last) if not found.ok else inconclusive("there is no answer after the streams")
     if not any(x.cut_by_us for x in left):
-        raise inconclusive("the streams had ended before they were left")
+        raise inconclusive("the streams had ended before the client left them")
     require(found.ok, "the next answer", got=f"{last.refusal()}: {found.told}", owner=last)
     same(found.result["after"], last)
 
@@ -139,9 +139,9 @@ def test_usable_after_break(take: Take) -> None:
     source=contract("an answer belongs to its request"),
 )
 def test_unmixed(take: Take) -> None:
-    """Sixteen streams and eight plain answers at a time over one client: each gets its own.
+    """Each of sixteen streamed and eight plain requests that one client sends at a time gets its own answer.
 
-    Every request has a schema with one possible word, so no model can excuse another's.
+    Every request has a schema that allows only one word, so the model is no excuse for another's.
     """
     found = outcome(take)
     if not found.ok:
@@ -158,7 +158,7 @@ def test_unmixed(take: Take) -> None:
         if mixed is None and not (x and not cut(x) and read(x)):
             raise inconclusive(f"{word} was asked for, and came as {text[:60]!r}")
         require(mixed is None, f"the word {word}, which was asked for", got=text, owner=x)
-        raise inconclusive("the schema was not kept, which the schema rules judge")
+        raise inconclusive("the answer does not follow the schema, which the schema rules judge")
 
 
 def _asked_for(take: Take, word: str) -> Chat | None:
@@ -169,8 +169,8 @@ unobservable(
     "client.node.helpers",
     SHOULD,
     requirement="openai-node's create, stream().finalChatCompletion() and finalMessage() work.",
-    why="The largest client that is not Python, and stricter: role, type and finish_reason must be there.",
-    reason="not run yet: clients of node come after those of Python",
+    why="It is the largest client outside Python, and stricter: role, type and finish_reason must be there.",
+    reason="It is not run yet: clients of node come after those of Python.",
     source=client("openai-node"),
     book="CLIENT-009",
 )
@@ -180,8 +180,8 @@ unobservable(
     SHOULD,
     requirement="The client suites run with pinned and newest client versions on every upgrade of the server.",
     why="Servers break old clients, and new clients break on old servers.",
-    reason="a matter of how wireproof is used: the set-ups pin a version of today and one that is two years old, and"
-    " the run record names the versions that were run",
+    reason="It is a matter of how wireproof is used: the set-ups pin a current version and one that is two years old,"
+    " and the run record names the versions that were run.",
     source=contract("coverage of client versions"),
     book="CLIENT-015",
 )

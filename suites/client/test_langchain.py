@@ -31,7 +31,7 @@ def _on(what: str, *tasks: str) -> EachStep:
 def test_invoke_and_stream(take: Take) -> None:
     """ChatOpenAI's invoke and stream give the text that was sent, one finish_reason, the model's name and the usage.
 
-    LangChain adds chunks up: usage in every chunk is counted several times, two finish_reasons are "stopstop".
+    LangChain adds chunks up: usage in every chunk is counted several times, two finish_reasons become "stopstop".
     """
     for given, x in answers(take):
         same(given, x)
@@ -55,13 +55,13 @@ def test_invoke_and_stream(take: Take) -> None:
 def test_structured_output(take: Take) -> None:
     """ChatOpenAI's with_structured_output works with json_schema, function_calling and json_mode.
 
-    They are three different requests. The first two leave one possible value; JSON mode leaves the members to the
-    model, so there only JSON is asked for.
+    They are three different requests. The first two allow only one value; JSON mode leaves the members to the model,
+    so there the rule asks only for JSON.
     """
     for given, x in answers(take):
         step, result = x.transcript.step, outcome(take).result
         if cut(x) or read(x)[0].refusal:
-            raise inconclusive("the model refused, or was cut")
+            raise inconclusive("the model refused, or was cut off")
         if step == "structured-function":
             called(x)
         same(given, x)
@@ -72,7 +72,7 @@ def test_structured_output(take: Take) -> None:
         if step == "structured-function" and not result.get("right") and not any(t.strict for t in tools(x).values()):
             raise inconclusive("LangChain does not send strict here, and the model gave something else")
         got = result.get("problem") or result.get("parsed")
-        require(result.get("right"), "an object of the asked type", got=got, owner=x)
+        require(result.get("right"), "an object of the requested type", got=got, owner=x)
 
 
 @rule(
@@ -93,9 +93,9 @@ def test_structured_output(take: Take) -> None:
     evidence=("tool_index_missing", "tool_args_object"),
 )
 def test_tools(take: Take) -> None:
-    """ChatOpenAI's bind_tools gives the calls that were sent, with any tool_choice, streamed or not; agents go round.
+    """ChatOpenAI's bind_tools gives the calls that were sent, with any tool_choice, streamed or not; agent loops work.
 
-    A fragment without an index loses its arguments (invalid_tool_calls), and the agent dies of it: ToolMessage
+    A fragment without an index loses its arguments (invalid_tool_calls), and the agent crashes: ToolMessage
     tool_call_id ... None.
     """
     if take.chats()[0].transcript.step == "agent":
@@ -114,7 +114,7 @@ def _agent(take: Take) -> None:
     agents = outcome(take).result.get("agents") or []
     last = [x for x in take.chats() if not read(x)[0].calls]
     if len(last) != len(agents) or any(cut(x) for x in take.chats()):
-        raise inconclusive("an agent was cut, or went on calling")
+        raise inconclusive("an agent was cut off, or went on calling")
     for agent, x in zip(agents, last, strict=True):
         require(agent["text"] == (read(x)[0].content or ""), "the text of the last answer", got=agent["text"], owner=x)
     made = sum(len(read(x)[0].calls) for x in take.chats())

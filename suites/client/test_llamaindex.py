@@ -43,12 +43,12 @@ from wireproof.verdict import inconclusive, require
 def test_calls(take: Take) -> None:
     """LlamaIndex's chat, stream_chat, chat_with_tools, as_structured_llm and FunctionAgent give what was sent.
 
-    A chunk without choices is a TypeError (object of type 'NoneType' has no len()); a repeated call id grows with
-    every fragment. Interleaved calls, which are legal, it mixes up by itself: those are not billed to the target.
+    A chunk without choices raises a TypeError (object of type 'NoneType' has no len()); a repeated call id grows with
+    every fragment. LlamaIndex itself mixes up interleaved calls, which are legal: the target is not blamed for them.
     """
     step = take.chats()[0].transcript.step
     if any(x.is_event_stream and _interleaved(x) for x in take.chats()):
-        raise inconclusive("the calls come interleaved, which is legal, and which LlamaIndex mixes up by itself")
+        raise inconclusive("the calls are interleaved, which is legal, and LlamaIndex itself mixes them up")
     if step == "agent":
         _agent(take)
         return
@@ -66,7 +66,7 @@ def test_calls(take: Take) -> None:
 def _structured(take: Take) -> None:
     found, x = outcome(take), take.chats()[-1]
     if cut(x) or read(x)[0].refusal or (found.ok and not found.result.get("right")):
-        raise inconclusive("the model was cut, refused, or gave nothing")
+        raise inconclusive("the model was cut off, refused, or gave nothing")
     if not found.ok:
         if x.transcript.step == "structured-function":
             called(x)
@@ -79,7 +79,7 @@ def _agent(take: Take) -> None:
     agents = outcome(take).result.get("agents") or []
     last = [x for x in take.chats() if not read(x)[0].calls]
     if len(last) != len(agents) or any(cut(x) for x in take.chats()):
-        raise inconclusive("an agent was cut, or went on calling")
+        raise inconclusive("an agent was cut off, or went on calling")
     for agent, x in zip(agents, last, strict=True):
         require(agent["text"] == (read(x)[0].content or ""), "the text of the last answer", got=agent["text"], owner=x)
     made = sum(len(read(x)[0].calls) for x in take.chats())
@@ -90,7 +90,7 @@ def _agent(take: Take) -> None:
 
 
 def _interleaved(x: Chat) -> bool:
-    """Whether a call goes on after the next one has begun, or two stand in one delta."""
+    """Whether a call goes on after the next one has begun, or two are in one delta."""
     order = [f.index for f in fragments(x)]
     places = any(f.place for f in fragments(x))
     return places or any(i is not None and j is not None and j < i for i, j in pairwise(order))

@@ -27,7 +27,7 @@ def _on(what: str, *tasks: str) -> EachStep:
 def test_create(take: Take) -> None:
     """openai-python's chat.completions.create gives its user what was sent, sync and async: text, calls, usage.
 
-    It validates nothing: what is missing or of another type becomes a TypeError in the user's own code.
+    It validates nothing: a value that is missing or of another type becomes a TypeError in the user's own code.
     """
     for given, x in answers(take, stream=False):
         same(given, x)
@@ -44,8 +44,8 @@ def test_create(take: Take) -> None:
 def test_stream(take: Take) -> None:
     """openai-python's create(stream=True) yields every chunk and ends without an exception.
 
-    An event that it cannot read is an untyped JSONDecodeError in mid-stream; what it does not see is text lost
-    without a word.
+    An event that it cannot read raises an untyped JSONDecodeError mid-stream; the text of one that it does not see is
+    silently lost.
     """
     for given, x in answers(take, stream=True):
         same(given, x)
@@ -60,7 +60,7 @@ def test_stream(take: Take) -> None:
     evidence=("role_every_chunk", "tool_id_repeat", "usage_then_null_chunk"),
 )
 def test_stream_helper(take: Take) -> None:
-    """openai-python's stream() helper puts together the message that was sent: role, text, calls, finish, usage.
+    """openai-python's stream() helper assembles the message that was sent: role, text, calls, finish, usage.
 
     It joins every string member of every chunk: a repeated id becomes call_a1call_a1, a repeated role
     assistantassistant.
@@ -77,16 +77,16 @@ def test_stream_helper(take: Take) -> None:
     source=client("openai-python", "chat.completions.parse, .stream"),
 )
 def test_parse(take: Take) -> None:
-    """openai-python's parse() returns parsed objects, of a response_format and of pydantic_function_tool.
+    """openai-python's parse() returns parsed objects, for a response_format and for pydantic_function_tool.
 
-    So does the stream helper. With strict: true the schema leaves one possible value. An answer that is not of it is a
+    So does the stream helper. With strict: true the schema allows only one value. Any other answer raises a
     ValidationError.
     """
     for given, x in answers(take):
         if take.chats()[0].transcript.step == "parse-tool":
             called(x)
         elif read(x)[0].refusal or cut(x):
-            raise inconclusive("the model refused, or was cut")
+            raise inconclusive("the model refused, or was cut off")
         same(given, x)
         result = outcome(take).result
-        require(result.get("right"), "an object of the asked type", got=result.get("parsed"), owner=x)
+        require(result.get("right"), "an object of the requested type", got=result.get("parsed"), owner=x)

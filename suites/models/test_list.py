@@ -1,4 +1,4 @@
-"""The list of models: its shape, its names, and that it stays as it is."""
+"""The list of models: its shape, its names, and its stability."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REQUIRED = ("object", "created", "owned_by")
 
 
 def is_list(x: Exchange) -> bool:
-    """A request for the list of models (one that tests wrong methods or wrong keys is not meant)."""
+    """Whether this is a request for the list of models (but not one that tests wrong methods or keys)."""
     path = x.request.path.split("?", 1)[0].rstrip("/")
     return x.request.method == "GET" and path.endswith("/models") and x.valid and x.response is not None
 
@@ -35,7 +35,7 @@ def _entries(x: Exchange) -> list[Any]:
     data = get(x.parsed.value, "data")
     found = [e for e in data if isinstance(e, dict)] if isinstance(data, list) else []
     if not found:
-        raise inconclusive("the answer is no list of models; models.list.shape judges that")
+        raise inconclusive("the answer is not a list of models; models.list.shape judges that")
     return found
 
 
@@ -47,16 +47,16 @@ def _entries(x: Exchange) -> list[Any]:
     source=openapi("ListModelsResponse, Model"),
 )
 def test_list_shape(x: Exchange) -> None:
-    """The list of models is an object "list" whose data has an id each, and members of the right type.
+    """The list of models is an object "list" whose entries each have an id, and members of the right type.
 
-    client.models.list(), chatbot-ui and routers stop at a bare array, typed clients at an owned_by that is a list.
-    (A member that is missing: models.members.present.)
+    client.models.list(), chatbot-ui and routers fail on a bare array, typed clients on an owned_by that is a list.
+    (models.members.present judges missing members.)
     """
     if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()
     require(x.ok, "200 for the list of models", got=x.refusal())
     if not x.parsed.ok:
-        raise inconclusive("the answer is no JSON; http.json rules judge that")
+        raise inconclusive("the answer is not JSON; http.json rules judge that")
     body = x.parsed.value
     require(get(body, "object") == "list", 'an object with object: "list"', got=_kind(body))
     data = get(body, "data")
@@ -94,10 +94,10 @@ def test_members_present(x: Exchange) -> None:
     source=openapi("CreateChatCompletionResponse.model: the model used"),
 )
 def test_listed_and_echoed(found: Sequence[Exchange]) -> None:
-    """The model that requests name is in the list, and answers name it, or another one of the list.
+    """The model that a request names is in the list, and the answer names it, or another one from the list.
 
-    Clients choose from the list, and book costs and quotas on the name in the answer. (A request for a model that does
-    not exist is error.model.unknown-is-404's.)
+    Clients choose from the list, and charge costs and quotas to the name in the answer. (error.model.unknown-is-404
+    judges a request for a model that does not exist.)
     """
     lists = [x for x in found if is_list(x) and x.ok]
     ids = {name for x in lists for name in (*listed(x), *_aliases(x))}
@@ -114,11 +114,11 @@ def test_listed_and_echoed(found: Sequence[Exchange]) -> None:
         if isinstance(told, str) and told:
             require(told in ids, f"model {asked!r} in the answer", got=told, owner=x)
     if not judged:
-        raise inconclusive("no answer says which model it was asked of")
+        raise inconclusive("no answered request names its model")
 
 
 def _aliases(x: Exchange) -> list[str]:
-    """Names that the list itself gives as others of a model (llama.cpp)."""
+    """Other names that the list itself gives for a model (llama.cpp)."""
     data = get(x.parsed.value, "data")
     found = [get(entry, "aliases") for entry in data] if isinstance(data, list) else []
     return [name for names in found if isinstance(names, list) for name in names if isinstance(name, str)]
@@ -135,16 +135,16 @@ _PATH = re.compile(r"^(?:[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|file:)|\\|\.(?:gguf|
     source=contract("an explicit, versioned name, not the path of the weights"),
 )
 def test_name_explicit(x: Exchange) -> None:
-    """A model has a name, not the path of a file or folder.
+    """The id of a model is a name, not the path of a file or folder.
 
-    A path changes when the weights move, and every client with it; and it tells how the server's disk looks.
+    A path changes when the weights move, and every client with it; it also reveals the layout of the server's disk.
     """
     _entries(x)
     for name in listed(x):
         require(not _PATH.search(name), "a name", got=name)
 
 
-# What of an entry stays the same; some engines give `created` and the ids of permissions anew with each answer.
+# The members of an entry that stay the same; some engines renew `created` and the ids of permissions in each answer.
 _LASTING = ("object", "owned_by", "root", "parent", "max_model_len")
 _PATIENCE = 1.0  # seconds
 
@@ -157,10 +157,10 @@ _PATIENCE = 1.0  # seconds
     source=contract("the list is asked for as a sign of health"),
 )
 def test_list_stable(served: Take) -> None:
-    """The list of models is the same when asked for again, and comes within a second.
+    """The server gives the same list of models each time, and within a second.
 
-    Gateways and load balancers ask for it every few seconds: one that differs, or waits for the model, takes a healthy
-    server out of service.
+    Gateways and load balancers ask for it every few seconds: if it differs, or waits for the model, they take a
+    healthy server out of service.
     """
     first, second = served["list"], served["list-again"]
     before, after = ([_lasting(e) for e in _entries(x)] for x in (first, second))
@@ -182,9 +182,9 @@ def _lasting(entry: dict[str, Any]) -> dict[str, Any]:
     source=engine("vllm", "ModelCard"),
 )
 def test_extensions(x: Exchange) -> None:
-    """max_model_len, where a model has it, is a positive integer; root and parent are strings or null.
+    """max_model_len, if a model has it, is a positive integer; root and parent are strings or null.
 
-    Routers cut prompts to max_model_len: one that is a string, or 0, cuts everything or nothing.
+    Routers cut prompts to max_model_len: with a string, or 0, they cut everything or nothing.
     """
     entries = _entries(x) if is_list(x) else [x.parsed.value]
     for entry in entries:

@@ -28,7 +28,7 @@ def _is_list(x: Exchange) -> bool:
 
 
 ONES = Across(
-    "the list of models and each of them by itself",
+    "the list of models, and each model by itself",
     lambda x: x.valid and (_is_list(x) or bool(_name(x))),
     ("models-served",),
 )
@@ -62,10 +62,10 @@ def _got(x: Exchange) -> str:
     source=openapi("paths./models/{model}.get"),
 )
 def test_retrieve(found: Sequence[Exchange]) -> None:
-    """A listed model is retrieved by its id: its object, with the same id.
+    """The server returns a listed model by its id: its object, with the same id.
 
-    client.models.retrieve() raises NotFoundError for a model that answers all the same; tools that look first whether
-    a model is there then refuse to start.
+    Otherwise client.models.retrieve() raises NotFoundError for a model that does answer, and tools that first check
+    whether a model exists refuse to start.
     """
     plain = _retrieved(found, slash=False)
     for name, answers in plain.items():
@@ -87,16 +87,16 @@ def test_retrieve(found: Sequence[Exchange]) -> None:
     source=client("openai-python", "path_template: the id is percent-encoded"),
 )
 def test_retrieve_slash(found: Sequence[Exchange]) -> None:
-    """A model with a slash in its id is retrieved with the slash as it is, and percent-encoded.
+    """The server returns a model with a slash in its id, whether the slash comes as it is or percent-encoded.
 
-    Ids of Hugging Face have one. openai-python sends %2F, a person with curl sends the slash.
+    Hugging Face ids have one. openai-python sends %2F, a person with curl sends the slash.
     """
     slashed = _retrieved(found, slash=True)
     if not slashed:
         raise NotApplicable("no listed model has a slash in its id")
     plain = _retrieved(found, slash=False)
     if not any(_is_it(x, name) for name, answers in (plain or slashed).items() for x in answers):
-        raise inconclusive("no model is retrieved at all; models.retrieve.works judges that")
+        raise inconclusive("no model can be retrieved at all; models.retrieve.works judges that")
     for name, answers in slashed.items():
         for x in answers:
             require(_is_it(x, name), f"200 with the model {name!r} for {x.request.path}", got=_got(x), owner=x)
@@ -106,15 +106,15 @@ def test_retrieve_slash(found: Sequence[Exchange]) -> None:
     "models.retrieve.unknown-404",
     MUST,
     on=Each(
-        "every model by itself that does not exist", lambda x: bool(_NO_SUCH.search(_name(x))), ("models-unknown",)
+        "every request for a model that does not exist", lambda x: bool(_NO_SUCH.search(_name(x))), ("models-unknown",)
     ),
     book="MODELS-004",
     source=client("openai-python", "NotFoundError"),
 )
 def test_retrieve_unknown(x: Exchange) -> None:
-    """A model that does not exist is a 404.
+    """The server answers 404 for a model that does not exist.
 
-    Tools ask whether a model is there: they wait for NotFoundError, and take a 200 for a yes and a 5xx for an outage.
+    Tools ask whether a model exists: they expect NotFoundError, and take a 200 for a yes and a 5xx for an outage.
     """
     if x.answered.status in BUSY_OR_LOCKED:
         raise x.refused()

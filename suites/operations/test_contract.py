@@ -1,4 +1,4 @@
-"""A contract that stands still: members, clocks, proxies, and what cannot be seen from outside."""
+"""A stable contract: members, clocks, proxies, and what cannot be seen from outside."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from wireproof.wire.strictjson import get, is_int
 unobservable(
     "operations.members.not-lost",
     SHOULD,
-    requirement="Members of answers are not lost from one version of a server to the next.",
-    why="/v1 is never broken silently: typed clients read what they read before.",
+    requirement="A new version of a server does not lose members of its answers.",
+    why="/v1 must never break silently: typed clients go on reading what they read before.",
     reason="One run sees one version. The run record keeps every answer: the matrix of two records shows a rule about "
-    "a member that held before and does not any more.",
+    "a member that passed before and no longer does.",
     source=contract("contract snapshot"),
     book="OPERATIONS-002",
 )
 unobservable(
     "operations.trace.ids",
     SHOULD,
-    requirement="`user` and the request id are recorded in the server's traces.",
-    why="Abuse is tracked by one, failed calls are found by the other.",
-    reason="Traces and logs are not part of any answer; that the id comes back at all is http.request-id.propagated.",
+    requirement="The server records `user` and the request id in its traces.",
+    why="Operators track abuse by one, and find failed calls by the other.",
+    reason="Traces and logs are not part of any answer; http.request-id.propagated judges whether the id comes back.",
     source=contract("observability"),
     book="OPERATIONS-009",
 )
 unobservable(
     "operations.deviations.declared",
     SHOULD,
-    requirement="Known deviations are documented, and declared to the suite as expected failures.",
+    requirement="The serving team documents known deviations, and declares them to the suite as expected failures.",
     why="A contract with stated exceptions can be trusted; one with silent ones cannot.",
-    reason="It is about the serving team's files, not about its answers: a failure that is not declared stands in the "
-    "report as what it is.",
+    reason="It is about the serving team's files, not about its answers: a failure that is not declared appears in the "
+    "report as a failure.",
     source=contract("expected failures"),
     book="OPERATIONS-011",
 )
@@ -49,7 +49,7 @@ _OF_THE_CACHE = "usage.prompt_tokens_details."
 
 
 def _shape(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The paths of all members with the kind of their value; of a list its first entry stands for all."""
+    """The paths of all members with the kind of their value; the first entry of a list stands for all."""
     if depth > _DEEP:
         return
     if isinstance(value, dict):
@@ -74,12 +74,12 @@ def _kind(value: Any) -> str:
 def test_members_repeat(take: Take) -> None:
     """The same request five times gives the same members with values of the same type.
 
-    A member that comes and goes breaks typed clients now and then, which is the hardest to find. A value may be null,
-    and what says how much of the prompt was cached may be there only when something was.
+    A member that comes and goes breaks typed clients only now and then, which is the hardest bug to find. A value may
+    be null, and the details of cached prompt tokens may be there only when something was cached.
     """
     shapes: list[tuple[Exchange, dict[str, str]]] = [(x, dict(_shape(x.completion))) for x in take.chats()]
     if len(shapes) < 2:
-        raise inconclusive("the request was sent once only")
+        raise inconclusive("the request was sent only once")
     _, first = shapes[0]
     nullable = {path for _, shape in shapes for path, kind in shape.items() if kind == "null"}
     for x, shape in shapes[1:]:
@@ -107,7 +107,7 @@ def _has_clocks(x: Exchange) -> bool:
 def test_clock_sane(x: Chat) -> None:
     """`created` is within a minute of the Date header, unless the answer itself took longer.
 
-    Caches and audits sort by it; a clock that is off shows in certificates and tokens next.
+    Caches and audits sort by it; a wrong clock shows up in certificates and tokens next.
     """
     value = (x.chunks[0].value if x.chunks else None) if x.is_event_stream else x.completion
     created = get(value, "created")
@@ -115,7 +115,7 @@ def test_clock_sane(x: Chat) -> None:
     if dated is None:
         raise NotApplicable("there is no Date header")
     if not is_int(created) or abs(created - dated) > 86_400:
-        raise NotApplicable("there is no time of these days in `created`: choice.created.seconds is about that")
+        raise NotApplicable("there is no plausible time in `created`: choice.created.seconds judges that")
     allowed = 60.0 + (x.transcript.ended_at if x.transcript.timed else 300.0)
     off = created - dated
     require(abs(off) <= allowed, "`created` within a minute of Date", got=f"{off:+.0f} s")
@@ -125,7 +125,7 @@ _PROXIES = ("nginx", "openresty", "envoy", "cloudflare", "traefik", "haproxy", "
 
 
 def _proxy(x: Exchange) -> str | None:
-    """What shows that a proxy stands in front; None when nothing does."""
+    """The header that shows a proxy in front of the server, or None."""
     server = (x.answered.header("server") or "").lower()
     if any(name in server for name in _PROXIES):
         return f"Server: {server[:40]}"
@@ -141,10 +141,10 @@ def _proxy(x: Exchange) -> str | None:
     source=contract("proxies with default settings"),
 )
 def test_proxy_incremental(x: Chat) -> None:
-    """Through a proxy, too, the events of a stream arrive one by one and not in blocks.
+    """Even through a proxy, the events of a stream arrive one by one and not in blocks.
 
-    nginx gathers 4 or 8 KB by default, some thirty tokens: text comes in jerks, or all at the end. Without
-    `X-Accel-Buffering: no` or `proxy_buffering off` each installation finds out by itself.
+    nginx collects 4 or 8 KB by default, some thirty tokens: text arrives in bursts, or all at the end. Without
+    `X-Accel-Buffering: no` or `proxy_buffering off`, each installation finds out for itself.
     """
     if not x.ok or not x.is_event_stream:
         raise x.refused()

@@ -9,7 +9,7 @@ from wireproof.verdict import NotApplicable, inconclusive, require
 _GITHUB = "https://github.com/"
 # An answer that is over sooner than this shows nothing about buffering (seconds).
 _TOO_FAST = 0.25
-# Fewer events than this show nothing about it, either; so many in one arrival are still one by one on a busy machine.
+# Fewer events than _TOO_FEW show nothing about it either; _TOGETHER in one arrival are one by one on a busy machine.
 _TOO_FEW, _TOGETHER = 40, 8
 
 
@@ -27,13 +27,13 @@ def _arrivals(x: Exchange) -> tuple[int, int]:
 
 
 def _one_by_one(bare: Exchange, accepting: Exchange) -> None:
-    """Events come one by one to a client that accepts a coding, or as slowly to one that accepts none."""
+    """Require events one by one for a client that accepts a coding, unless one that accepts none fares no better."""
     events, arrivals = _arrivals(accepting)
     if arrivals * _TOGETHER >= events:
         return
     others, came = _arrivals(bare)
     if arrivals * others * 2 > came * events:  # more than half as many arrivals, for the events that there were
-        raise NotApplicable("it is no better without Accept-Encoding: other rules are about that")
+        raise NotApplicable("it is no better without Accept-Encoding: other rules judge that")
     coding = accepting.answered.header("content-encoding") or "none"
     got = f"{events} events in {arrivals} arrivals (Content-Encoding: {coding}), without Accept-Encoding {came}"
     require(False, "events one by one", got=got, owner=accepting)
@@ -46,11 +46,11 @@ def _one_by_one(bare: Exchange, accepting: Exchange) -> None:
     source=Source("contract", "Starlette's GZipMiddleware held streams back", f"{_GITHUB}Kludex/starlette/pull/2871"),
 )
 def test_gzip_incremental(bare: Exchange, accepting: Exchange) -> None:
-    """A client that accepts gzip gets its events as they are made: not compressed, or flushed after each of them.
+    """A client that accepts gzip gets each event as it is made: uncompressed, or flushed after each one.
 
-    httpx, openai-python and every browser accept it; curl does not unless told to, and looks fine. A compressor keeps
-    what it gets, often until the end: GZipMiddleware of Starlette before 0.46 and of Django, `compression` of Express
-    without `res.flush()`, nginx when it buffers and compresses.
+    httpx, openai-python and every browser accept gzip; curl does not unless told to, and looks fine. A compressor
+    holds back what it gets, often until the end: GZipMiddleware of Starlette before 0.46 and of Django, `compression`
+    of Express without `res.flush()`, nginx when it buffers and compresses.
     """
     _one_by_one(bare, accepting)
 
@@ -62,9 +62,9 @@ def test_gzip_incremental(bare: Exchange, accepting: Exchange) -> None:
     source=Source("contract", "OpenRouter's br came in batches", f"{_GITHUB}lidge-jun/opencodex/pull/115"),
 )
 def test_br_incremental(bare: Exchange, accepting: Exchange) -> None:
-    """A client that accepts br gets its events as they are made: not compressed, or flushed after each of them.
+    """A client that accepts br gets each event as it is made: uncompressed, or flushed after each one.
 
-    Browsers, the fetch of node and Bun, and httpx with its extra accept it; servers prefer it where gzip is accepted,
-    too. Who flushes gzip may have forgotten br, whose compressor keeps more: 4 MB by default.
+    Browsers, the fetch of node and Bun, and httpx with its extra accept br; servers prefer it to gzip. A server that
+    flushes gzip may forget br, whose compressor holds back more: 4 MB by default.
     """
     _one_by_one(bare, accepting)

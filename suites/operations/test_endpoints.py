@@ -17,7 +17,7 @@ from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
 from wireproof.wire.transcript import Ending
 
 _DEBUGGING = "https://platform.openai.com/docs/api-reference/debugging-requests"
-# What a path answers at which nothing lives.
+# The statuses of a path where nothing lives.
 _GONE = frozenset({404, 405, 410})
 _BROKEN = frozenset({Ending.RESET, Ending.CLOSED, Ending.IDLE_TIMEOUT, Ending.TOTAL_TIMEOUT})
 
@@ -44,14 +44,14 @@ def _answered(x: Exchange, expected: str) -> int:
     source=contract("a version prefix, and base_url + /chat/completions"),
 )
 def test_prefix_v1(requests: Sequence[Exchange]) -> None:
-    """Chat completions answer at {base URL}/v1/chat/completions, with a query string or without.
+    """The server answers chat completions at {base URL}/v1/chat/completions, with or without a query string.
 
     SDKs append /chat/completions to base_url and nothing else; gateways and `default_query` add a query string.
     """
-    # Where one request is served, another's 404 speaks of that request (or of an engine that died since).
+    # If a path serves one request, another's 404 is about that request (or an engine that has died since).
     there = {x.request.path for x in requests if x.status not in _GONE}
     lost = [x for x in requests if x.request.path not in there]
-    # (Some write the envelope flat.)
+    # (Some send a flat envelope.)
     named = [x for x in lost if x.status == 404 and "model" in x.text[:2000].lower()]
     for x in lost:
         got = f"{x.request.path}: {x.refusal()}"
@@ -67,7 +67,7 @@ def test_prefix_v1(requests: Sequence[Exchange]) -> None:
     source=rfc(9110, "7.8"),
 )
 def test_h2c_ignored(x: Exchange) -> None:
-    """A request that offers an upgrade to h2c is answered as the HTTP/1.1 request that it is.
+    """The server answers a request that offers an upgrade to h2c as the HTTP/1.1 request that it is.
 
     The JDK's HttpClient offers it with every first request (LangChain4j, Spring AI, JetBrains): servers that drop the
     body then answer 400 or 422, "field required".
@@ -85,7 +85,7 @@ def test_h2c_ignored(x: Exchange) -> None:
     source=contract("coding agents send bodies of some hundred KB"),
 )
 def test_body_256k(x: Exchange) -> None:
-    """A body of 256 KB is read: it is no 413, and no broken connection.
+    """The server reads a body of 256 KB: no 413, and no broken connection.
 
     Limits of 8 KB to 1 MB in front of engines cut off coding agents whose conversation would fit into the context.
     """
@@ -100,9 +100,10 @@ def test_body_256k(x: Exchange) -> None:
 
 @rule("operations.encoding.request-gzip", SHOULD, on=of("request-gzip"), source=rfc(9110, "8.4"))
 def test_request_gzip(take: Take) -> None:
-    """A request body with Content-Encoding: gzip is understood, or refused with a 4xx (415 says it best).
+    """The server understands a request body with Content-Encoding: gzip, or refuses it with a 4xx, preferably 415.
 
-    Clients on slow links compress: a 500 or a closed connection looks like a server that is down, and is sent again.
+    Clients on slow links compress: after a 500 or a closed connection they think that the server is down, and send
+    the request again.
     """
     x = take["gzip"]
     expected = "200, or 415 (another 4xx will do)"
@@ -120,8 +121,8 @@ def test_request_gzip(take: Take) -> None:
 def test_keep_alive_idle(take: Take) -> None:
     """A connection that was idle for 15 seconds still serves the next request.
 
-    uvicorn closes after 5 seconds by default: undici and Go clients send their next POST into the closing connection,
-    and may not send it again by themselves.
+    uvicorn closes it after 5 seconds by default: undici and Go clients send their next POST into the closing
+    connection, and may not retry it on their own.
     """
     first, second = take["first"], take["second"]
     if not first.ok:
@@ -147,7 +148,7 @@ def test_keep_alive_idle(take: Take) -> None:
 def test_deprecation_header(found: Sequence[Exchange]) -> None:
     """A Deprecation header is a date (@ and Unix seconds), and a Sunset header a date at least 60 days after it.
 
-    Tools that plan the move read them; a bare `true` says neither since when nor until when.
+    Tools that plan migrations read them; a bare `true` says neither since when nor until when.
     """
     announced = [x for x in found if x.answered.header("deprecation") or x.answered.header("sunset")]
     if not announced:
@@ -164,7 +165,7 @@ def test_deprecation_header(found: Sequence[Exchange]) -> None:
             require(days >= 60, "a sunset at least 60 days after the deprecation", got=f"{days:.0f} days", owner=x)
 
 
-# What a server says of the version of its API; what clients ask for has other names, but for a query of Azure's.
+# Headers that give the version of a server's API; clients ask for one under other names, except in Azure's query.
 _VERSIONS = ("openai-version", "x-api-version", "api-version")
 _ASKS_VERSION = re.compile(r"[?&]api[-_]version=", re.I)
 
@@ -186,10 +187,10 @@ def _tells_version(x: Exchange) -> bool:
     source=observed("openai-version: REST API version used for this request (currently 2020-10-01)", _DEBUGGING),
 )
 def test_version_constant(found: Sequence[Exchange]) -> None:
-    """A version header, where one is sent, is the same on all answers, and openai-version is a date.
+    """A version header, if sent, is the same on all answers, and openai-version is a date.
 
-    None is demanded. Who logs it, or compares it before an upgrade, otherwise reads of a change that was none, or does
-    not see that two releases stand behind one address.
+    No such header is required. Operators who log it, or compare it before an upgrade, would otherwise see a change
+    that never happened, or miss that two releases run behind one address.
     """
     seen: dict[str, str] = {}
     for x in found:
@@ -222,9 +223,9 @@ def _http_date(text: str) -> float | None:
     source=engine("vllm", "GET /health; SGLang and llama.cpp, too"),
 )
 def test_health_ok(x: Exchange) -> None:
-    """GET /health answers 200 while the server is ready.
+    """The server answers GET /health with 200 while it is ready.
 
-    Load balancers take a server out that says otherwise, or never notice one that is down.
+    Otherwise load balancers take a healthy server out, or never notice one that is down.
     """
     status = _answered(x, "an answer of the probe")
     # (A 503 is how a probe says no: that one is judged.)
@@ -241,7 +242,7 @@ def test_health_ok(x: Exchange) -> None:
     source=engine("vllm", "v1/metrics/loggers.py; SGLang's metrics collector"),
 )
 def test_metrics_gauges(x: Exchange) -> None:
-    """GET /metrics shows how many requests are running and how many wait, none of them below zero.
+    """GET /metrics shows how many requests are running and how many are waiting, neither below zero.
 
     Autoscalers and the rules about cancellation read them.
     """

@@ -1,4 +1,4 @@
-"""Requests at a time: each gets its own answer, and none holds up the others."""
+"""Parallel requests: each gets its own answer, and none holds up the others."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _NONCES = tuple(_BY_STEP.values())
     source=contract("an answer belongs to one request; mlx-lm issue 965, ray issue 45723"),
 )
 def test_no_mixing(take: Take) -> None:
-    """Of requests at a time, also with equal X-Request-Id, each gets its own answer: no word of another one is in it.
+    """Each of several parallel requests, even with the same X-Request-Id, gets its own answer and no word of another.
 
-    A mixed-up KV cache or a table of answers by request id shows one user what another one asked. Half of them are
-    streams: a server that hands out the pieces of a batch does so in other code.
+    A mixed-up KV cache or a table of answers by request id shows one user what another one asked. Half of the requests
+    are streams, because servers hand out the pieces of a batch in other code.
     """
     shown = 0
     for x in take.chats():
@@ -41,11 +41,11 @@ def test_no_mixing(take: Take) -> None:
         require(not foreign, f"no word but its own, {own}", got=", ".join(foreign[:3]), owner=x)
         shown += own in said
     if not shown:
-        raise take.chats()[0].refused() if not take.chats()[0].ok else inconclusive("no answer has its word")
+        raise take.chats()[0].refused() if not take.chats()[0].ok else inconclusive("no answer has its own word")
 
 
 def _said(x: Chat) -> str:
-    """All that an answer says: its bytes, and what the pieces of a stream come to."""
+    """All that an answer says: its bytes, and the joined pieces of a stream."""
     return "\n".join([x.text, *(o.content for o in x.outcomes if isinstance(o.content, str))])
 
 
@@ -56,15 +56,15 @@ def _said(x: Chat) -> str:
     source=engine("vllm", "issue 10583", "https://github.com/vllm-project/vllm/issues/10583"),
 )
 def test_shared_id(take: Take) -> None:
-    """Requests at a time that share an X-Request-Id are all answered, or refused with a 4xx.
+    """The server answers all parallel requests that share an X-Request-Id, or refuses them with a 4xx.
 
-    Gateways hand down one trace id to several calls: an engine that keys its requests by it hangs on the second one.
+    Gateways pass one trace id on to several calls: an engine that keys its requests by it hangs on the second one.
     """
     found = take.chats("shared")
     if not found:
-        raise inconclusive("the conversation did not get to its requests with one id")
+        raise inconclusive("the conversation did not reach its requests with a shared id")
     if any(x.transcript.ending in _HUNG for x in take.chats("own")):
-        raise inconclusive("requests with ids of their own hang, too: operations.streams.all-end is about that")
+        raise inconclusive("requests with their own ids hang as well: operations.streams.all-end judges that")
     if all(x.status in BUSY_OR_LOCKED for x in found):
         raise found[0].refused()
     lost = next((x for x in found if _is_lost(x)), None)
@@ -73,7 +73,7 @@ def test_shared_id(take: Take) -> None:
 
 
 def _is_lost(x: Exchange) -> bool:
-    """Whether a request got no answer to itself: none, half of one, or an error of the server's."""
+    """Whether a request got no answer of its own: none, half of one, or a server error."""
     return x.status is None or (x.status >= 500 and x.status != BUSY) or x.transcript.ending in _HUNG
 
 
@@ -92,9 +92,9 @@ def _streams(take: Take) -> list[Chat]:
     source=engine("lmdeploy", "issue 3144", "https://github.com/InternLM/lmdeploy/issues/3144"),
 )
 def test_streams_all_end(take: Take) -> None:
-    """Eight streams at a time all begin and come to their end.
+    """Eight parallel streams all begin and finish.
 
-    Only the first one of a batch finished, the others hung until their clients gave up.
+    In lmdeploy only the first one of a batch finished; the others hung until their clients timed out.
     """
     for x in _streams(take):
         hung = x.transcript.ending in _HUNG or x.response is None
@@ -118,9 +118,9 @@ def _first_chunk(x: Chat) -> float | None:
     source=contract("continuous batching"),
 )
 def test_streams_parallel(take: Take) -> None:
-    """Of streams that begin together a second one has its first token before the first one ends.
+    """When streams begin together, a second one gets its first token before the first one ends.
 
-    One long answer otherwise blocks everybody behind it.
+    Otherwise one long answer blocks everybody behind it.
     """
     found = [x for x in _streams(take) if x.transcript.timed and x.transcript.ending not in _HUNG]
     times = [(at, x.transcript.ended_at) for x in found if (at := _first_chunk(x)) is not None]
@@ -129,7 +129,7 @@ def test_streams_parallel(take: Take) -> None:
     end = min(ended for _, ended in times)
     begun = sorted(at for at, _ in times)
     if end - begun[0] < 0.02:
-        raise inconclusive(f"a whole stream took {end - begun[0]:.3f} s only: too fast to tell")
+        raise inconclusive(f"a whole stream took only {end - begun[0]:.3f} s: too fast to tell")
     got = f"the first one ended after {end:.2f} s, the second one began after {begun[1]:.2f} s"
     require(begun[1] < end, "a second stream that begins before the first one ends", got=got)
 
@@ -142,10 +142,10 @@ def test_streams_parallel(take: Take) -> None:
     source=contract("grammars are compiled beside the engine's loop"),
 )
 def test_schema_no_stall(take: Take) -> None:
-    """While a large schema of another request is prepared, a running stream goes on.
+    """While the server prepares a large schema of another request, a running stream goes on.
 
     A grammar that is compiled in the engine's loop freezes all streams for seconds. Only a silence of more than two
-    seconds counts here, where tokens came at twenty times that pace or more.
+    seconds counts here, and only if it is twenty times the usual gap between tokens or more.
     """
     x, schema = take.chat("stream"), take.chat("schema")
     if not schema.ok:
@@ -154,11 +154,11 @@ def test_schema_no_stall(take: Take) -> None:
         raise x.refused()
     gaps, alone = _gaps(x), _gaps(take.chat("alone"))
     if len(gaps) < 20 or len(alone) < 10:
-        raise inconclusive("a stream came in a few pieces only: nothing to tell a silence by")
+        raise inconclusive("a stream came in only a few pieces: too few to tell a silence by")
     if alone[-1] > 1.0:
-        raise inconclusive(f"the target is silent for {alone[-1]:.1f} s by itself, too")
+        raise inconclusive(f"the target is silent for {alone[-1]:.1f} s even when it is alone")
     usual, longest = median(gaps), gaps[-1]
-    got = f"{longest:.2f} s of silence; usual are {usual:.3f} s, and at most {alone[-1]:.2f} s when it is alone"
+    got = f"{longest:.2f} s of silence; usually {usual:.3f} s, and at most {alone[-1]:.2f} s when it is alone"
     require(longest <= max(2.0, 20 * usual, 5 * alone[-1]), "a stream that goes on", got=got, owner=x)
 
 
@@ -180,8 +180,8 @@ def _gaps(x: Chat) -> list[float]:
 def test_logprobs_opt_in_cost(take: Take) -> None:
     """A request without logprobs is no slower than the same one with logprobs.
 
-    Then the way without them is the odd one: they are made for everybody, or the fast path is lost. Only more than
-    half as slow again, and a quarter of a second, counts.
+    If it is, the server computes them for everybody, or has lost its fast path. Only a request that takes more than
+    half as long again, and more than a quarter of a second longer, counts as slower.
     """
     times: dict[str, list[float]] = {}
     for step in ("without", "with"):
@@ -190,7 +190,7 @@ def test_logprobs_opt_in_cost(take: Take) -> None:
         if refused is not None:
             raise refused.refused()
         if not found:
-            raise inconclusive("the conversation did not get through")
+            raise inconclusive("the conversation did not finish")
         if not all(x.transcript.timed for x in found):
             raise NotApplicable("the recording has no times")
         times[step] = sorted(x.transcript.ended_at for x in found)

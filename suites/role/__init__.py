@@ -1,1 +1,1 @@
-"""Messages: their roles, their order, their forms, and what reaches the model of them."""
+"""Messages: their roles, their order, their forms, and how much of them reaches the model."""

@@ -1,4 +1,4 @@
-"""What messages hold: strings and parts, nothing, names, and what the server itself once wrote."""
+"""What messages contain: strings and parts, nothing, names, and what the server itself once wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wireproof.read.refusal import is_refused
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 
-# Where two parts meet, a line break may come in, or tokens may be cut elsewhere (tokens for each joint).
+# Where two parts meet, a line break may be added, or tokens may be split differently (tokens for each joint).
 _JOINT = 2
 _JOINTS = 2  # of three parts
 
@@ -25,10 +25,10 @@ _JOINTS = 2  # of three parts
     source=openapi("content: oneOf a string, an array of parts"),
 )
 def test_parts_equal(prompts: Take) -> None:
-    """A text as the one part of an array makes the same prompt as the string, for each role that has a text.
+    """A text as the only part of an array gives the same prompt as the plain string, for each role that has a text.
 
-    LangChain, LlamaIndex and the Agents SDK send arrays. Templates that expect a string raise, or write the array out
-    in Python's notation. (Results of tools: tool.history.parts-equal.)
+    LangChain, LlamaIndex and the Agents SDK send arrays. Templates that expect a string raise, or write out the array
+    in Python's notation. (Tool results: tool.history.parts-equal.)
     """
     for step, usual in (("user", "user-long"), ("assistant", "talk"), ("system", "system"), ("developer", "developer")):
         if prompts.chat(usual).ok or usual == "user-long":
@@ -43,10 +43,10 @@ def test_parts_equal(prompts: Take) -> None:
     source=openapi("ChatCompletionRequestUserMessage.content: an array of content parts"),
 )
 def test_parts_all_used(prompts: Take, told: Chat, parts: Chat) -> None:
-    """Several text parts are all used, in their order.
+    """The server uses all text parts of a message, in their order.
 
-    Servers that take the first part, or the last, answer a question without the document that came with it. (The order
-    shows only with a model that repeats what it is told.)
+    Servers that use only the first part, or the last, answer a question without the document that came with it. (The
+    order shows only with a model that repeats what it is told.)
     """
     whole, three = prompts.chat("user-long"), prompts.chat("parts-three")
     must_answer(three, "three text parts", prompts.chat("parts-user"))
@@ -71,9 +71,9 @@ def _text(x: Chat) -> str:
     source=openapi("ChatCompletionRequestUserMessage.name"),
 )
 def test_empty_and_name(forms: Take) -> None:
-    """An empty text of the user, and a name beside it, are answered.
+    """The server answers a user message with empty text, and one with a name.
 
-    Chat programs send the empty text when only a picture was there, and AutoGen sends names with all messages.
+    Chat programs send empty text when there was only a picture, and AutoGen sends names with all messages.
     """
     usual = forms.chat("usual")
     must_answer(forms.chat("empty-user"), 'content "" of the user', usual)
@@ -87,9 +87,10 @@ def test_empty_and_name(forms: Take) -> None:
     source=observed("OpenAI accepts an empty text of the assistant in a history"),
 )
 def test_assistant_empty(forms: Take) -> None:
-    """An empty text of the assistant in the history is answered.
+    """The server answers a history with an empty assistant message.
 
-    An answer that was stopped at once is stored as an empty one; where that is refused, the chat can never go on.
+    Clients store an answer that was stopped at once as an empty one; if the server refuses it, the chat can never go
+    on.
     """
     must_answer(forms.chat("empty-assistant"), 'content "" of the assistant', forms.chat("usual"))
 
@@ -101,9 +102,9 @@ def test_assistant_empty(forms: Take) -> None:
     source=openapi("ChatCompletionRequestAssistantMessage.content: nullable"),
 )
 def test_null_empty_absent(forms: Take) -> None:
-    """Where content null, or no content, of the assistant is accepted, the prompt is that of an empty text.
+    """If the server accepts an assistant message with null or no content, the prompt is that of an empty text.
 
-    It means the same. A template that writes "None" has the model read it as its own last words. (Beside tool calls:
+    All three mean the same. If a template writes "None", the model reads it as its own last words. (Beside tool calls:
     tool.history.content-forms-equal.)
     """
     usual, judged = forms.chat("empty"), False
@@ -113,7 +114,7 @@ def test_null_empty_absent(forms: Take) -> None:
             judged = True
             same_prompt(x, usual, "content null" if step == "null" else "no content")
     if not judged and usual.ok and is_refused(forms.chat("null")):
-        raise NotApplicable("an assistant message needs a text here")
+        raise NotApplicable("the server requires text in an assistant message")
     if not judged:
         raise forms.chat("null").refused()
 
@@ -126,10 +127,10 @@ def test_null_empty_absent(forms: Take) -> None:
     source=client("openai-python", "ChatCompletionMessage.model_dump"),
 )
 def test_extension_fields(forms: Take) -> None:
-    """An assistant message with refusal, annotations, audio, reasoning and reasoning_content is accepted back.
+    """The server accepts back an assistant message with refusal, annotations, audio, reasoning and reasoning_content.
 
-    Clients dump the message that they got and append it to the history; with a server that refuses its neighbours'
-    members the second turn fails after every change of provider.
+    Clients dump the message that they got and append it to the history; if a server refuses the members that others
+    send, the second turn fails after every change of provider.
     """
     must_answer(forms.chat("extensions"), "a message with reasoning, annotations and nulls", forms.chat("usual"))
 
@@ -141,7 +142,7 @@ def test_extension_fields(forms: Take) -> None:
     source=contract("a server accepts the messages that it wrote"),
 )
 def test_own_answer(talk: Take) -> None:
-    """A message of the server's own is accepted back as it came, with one more question.
+    """The server accepts its own message back as it came, with one more question.
 
     Every chat does this. (With calls and their results: tool.history.own-message-accepted.)
     """
@@ -150,7 +151,7 @@ def test_own_answer(talk: Take) -> None:
         raise first.refused()
     message = get(first.parsed.value, "choices", 0, "message")
     if get(message, "role") != "assistant" or not isinstance(get(message, "content"), str):
-        raise inconclusive("the answer is no text of the assistant; other rules judge that")
+        raise inconclusive("the answer is not an assistant's text; other rules judge that")
     if get(message, "tool_calls") == []:
         raise inconclusive("the answer has an empty list of calls; choice.message.no-empty-tool-calls judges that")
     must_answer(talk.chat("second"), "the server's own message")

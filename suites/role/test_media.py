@@ -1,4 +1,4 @@
-"""Pictures, sounds and files: seen, or refused, but never dropped in silence."""
+"""Pictures, sounds and files: seen, or refused, but never silently dropped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wireproof.read.refusal import BUSY, BUSY_OR_LOCKED, is_refused, must_not_cr
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 
-# The honest answer to what a server does not have at all.
+# The honest answer of a server that does not have a feature at all.
 NOT_IMPLEMENTED = 501
 
 _PARTS = "ChatCompletionRequestUserMessageContentPart"
@@ -23,20 +23,21 @@ def _seen(media: Take, step: str) -> bool:
     return x.ok and prompt_tokens(x) > prompt_tokens(media.chat("text"))
 
 
-# The forms of a picture in which nothing is wrong, or only unusual.
+# The forms of a picture that are correct, or only unusual.
 _SOUND = ("png", "jpeg", "bare")
 
 
 def _sound(media: Take) -> list[Chat]:
-    """What a sound picture came to, in each form that was sent (the bare one is not, where the PNG was accepted)."""
+    """The answers to a valid picture, in each form that was sent (the bare one is not if the PNG was accepted)."""
     return [x for step in _SOUND for x in media.chats(step)]
 
 
 @rule("role.media.refused-on-text-model", SHOULD, on=of("role-media"), book="ROLE-008", source=openapi(_PARTS))
 def test_media_refused(media: Take) -> None:
-    """A sound or a file that the model cannot read is refused with a 4xx, not dropped, and not a 5xx.
+    """The server refuses audio or a file that the model cannot read with a 4xx: it neither drops it nor sends a 5xx.
 
-    The user asks about a file that the model never saw, and gets a confident answer. (Pictures: role.image.counted.)
+    Otherwise the user asks about a file that the model never saw, and gets a confident answer. (Pictures:
+    role.image.counted.)
     """
     text, judged = prompt_tokens(media.chat("text")), False
     for step in ("audio", "file"):
@@ -53,9 +54,9 @@ def test_media_refused(media: Take) -> None:
     "role.image.counted", SHOULD, on=of("role-media"), source=contract("a picture that is seen is part of the prompt")
 )
 def test_image_counted(media: Take) -> None:
-    """A picture that is accepted makes the prompt longer than the same text without it.
+    """A picture that the server accepts makes the prompt longer than the same text without it.
 
-    An unchanged prompt_tokens means that it was thrown away: the model describes a picture that it never saw.
+    Unchanged prompt_tokens mean that the server threw it away: the model describes a picture that it never saw.
     """
     accepted, text = [x for x in _sound(media) if x.ok], prompt_tokens(media.chat("text"))
     if not accepted:
@@ -66,10 +67,10 @@ def test_image_counted(media: Take) -> None:
 
 @rule("role.image.no-5xx", MUST, on=of("role-media", "models"), source=contract("an error of the request is a 4xx"))
 def test_image_no_5xx(media: Take, models: Chat) -> None:
-    """A sound picture that the model cannot read is refused with a 4xx, never a 5xx.
+    """The server refuses a valid picture that the model cannot read with a 4xx, never with a 5xx.
 
     llama.cpp answers 500 "image input is not supported": every SDK sends the same megabytes three times, and the chat
-    program says that the server is down. (Of a model that reads pictures, role.data-uri.accepted asks for more.)
+    program says that the server is down. (For a model that reads pictures, role.data-uri.accepted asks for more.)
     """
     if not media.chat("text").ok:
         raise media.chat("text").refused()
@@ -83,18 +84,18 @@ def test_image_no_5xx(media: Take, models: Chat) -> None:
 
 @rule("role.base64.bad-no-5xx", MUST, on=of("role-media"), source=contract("an error of the request is a 4xx"))
 def test_base64_bad(media: Take) -> None:
-    """A picture whose base64 has no padding, or is none, is accepted or refused with a 4xx, never a 5xx.
+    """The server accepts a picture in unpadded or invalid base64, or refuses it with a 4xx, never with a 5xx.
 
-    Encoders for URLs leave the padding out. A 5xx is repeated by every SDK with the same megabytes.
+    Encoders for URLs leave the padding out. After a 5xx every SDK sends the same megabytes again.
     """
     if any((x.status or 0) >= 500 and x.status not in (BUSY, NOT_IMPLEMENTED) for x in media.chats("png")):
-        raise inconclusive("a sound picture is a 5xx, too: role.image.no-5xx judges that")
+        raise inconclusive("a valid picture gets a 5xx as well: role.image.no-5xx judges that")
     for step in ("unpadded", "garbage"):
         must_not_crash(media.chat(step))
 
 
 def _claims_vision(x: Exchange) -> bool:
-    """Whether the list of models says that the served ones, all of them, read pictures."""
+    """Whether the list of models says that all served models read pictures."""
     data = get(x.parsed.value, "data") if x.ok else None
     entries = data if isinstance(data, list) else []
 
@@ -117,8 +118,8 @@ def _claims_vision(x: Exchange) -> bool:
 def test_data_uri(media: Take, models: Chat) -> None:
     """A model that reads pictures accepts PNG and JPEG as data URIs (data:image/png;base64,...).
 
-    It is the form in which every OpenAI client sends a file. Servers wanted the bare base64, or failed on it while
-    they prepared the picture. (Judged where some form of picture is read, or the list of models says so.)
+    Every OpenAI client sends a file in this form. Some servers wanted the bare base64, or failed while they prepared
+    the picture. (Judged if the server reads a picture in some form, or its list of models says so.)
     """
     steps = ("png", "jpeg")
     readable = [step for step in steps if media.chat(step).ok]

@@ -28,11 +28,11 @@ from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-# Roles that some engine's templates have beside those of the API.
+# Roles that templates of some engines have beside those of the API.
 _EXTRA_ROLES = frozenset({"latest_reminder", "root", "model", "ipython", "observation", "critic", "control", "context"})
 
 
-# Unusual orders, and the step of role-prompts that has one message less.
+# Unusual orders, and the step of role-prompts that has one message fewer.
 _ORDERS = {
     "role-two-users": "user",
     "role-assistant-first": "user",
@@ -46,7 +46,7 @@ def _grown(more: Chat, less: Chat) -> int:
     return prompt_tokens(more) - prompt_tokens(less)
 
 
-# The text that is put into several roles has a hundred words: a count that it does not raise by this much is no count.
+# The text that is put into several roles has a hundred words: a count that rises by less than this counts nothing.
 _LEAST = 40
 
 
@@ -66,13 +66,13 @@ def _text_tokens(prompts: Take) -> int:
     source=openapi("ChatCompletionRequestMessage"),
 )
 def test_basic(prompts: Take, tools: Exchange, tool: Exchange) -> None:
-    """Messages of the roles user, assistant and tool are answered, and a system message is never a 5xx.
+    """The server answers messages of the roles user, assistant and tool, and never a system message with a 5xx.
 
-    These are every conversation in its second turn. (That a system message is answered, too, is a rule of its own: a
+    Every conversation has them in its second turn. (role.system.always-works asks for an answer to a system message: a
     few templates have no place for it.)
     """
     usual = prompts.chat("user")
-    must_answer(usual, "a message of the user")
+    must_answer(usual, "a user message")
     must_answer(prompts.chat("talk"), "user, assistant, user", usual)
     must_not_crash(prompts.chat("system"))
     if tools.ok:
@@ -86,9 +86,10 @@ def test_basic(prompts: Take, tools: Exchange, tool: Exchange) -> None:
     source=openapi("ChatCompletionRequestDeveloperMessage"),
 )
 def test_developer_accepted(prompts: Take) -> None:
-    """A developer message is answered where a system message is.
+    """The server answers a developer message if it answers a system message.
 
-    The OpenAI Agents SDK, Codex and all newer client code send developer; refused, none of their requests works.
+    The OpenAI Agents SDK, Codex and all newer client code send developer; if it is refused, none of their requests
+    works.
     """
     must_answer(prompts.chat("developer"), "role developer", prompts.chat("system"))
 
@@ -101,7 +102,7 @@ def test_developer_accepted(prompts: Take) -> None:
     source=openapi("ChatCompletionRequestDeveloperMessage: replaces system messages with newer models"),
 )
 def test_developer_as_system(prompts: Take, unknown: Chat) -> None:
-    """A developer message reaches the model as a system message does, and is not refused where any word is a role.
+    """A developer message reaches the model like a system message, and is not refused if any word passes as a role.
 
     A template that does not know the role drops it: the application's instructions are gone, and nothing says so.
     """
@@ -123,7 +124,7 @@ def test_developer_as_system(prompts: Take, unknown: Chat) -> None:
     source=openapi("ChatCompletionRequestFunctionMessage"),
 )
 def test_function(x: Exchange) -> None:
-    """The deprecated role function is answered, or refused with a 4xx.
+    """The server answers a message of the deprecated role function, or refuses it with a 4xx.
 
     Old stored conversations have it.
     """
@@ -141,9 +142,9 @@ _LEAST_OF_RESULT = 15
     source=openapi("ChatCompletionRequestFunctionMessage.content: the return value from the function call"),
 )
 def test_function_counted(prompts: Take, x: Chat, longer: Chat) -> None:
-    """What a message of the deprecated role function says reaches the model, where the role is not refused.
+    """If the server accepts a message of the deprecated role function, its text reaches the model.
 
-    Templates pass over roles that they do not know: the answer is made up, though the history has the result.
+    Templates skip roles that they do not know: the model makes up an answer, although the history has the result.
     """
     if is_refused(x) or is_refused(longer):
         raise NotApplicable("the role is refused")
@@ -160,9 +161,9 @@ def test_function_counted(prompts: Take, x: Chat, longer: Chat) -> None:
     source=contract("the server maps what the template does not know"),
 )
 def test_system_always_works(prompts: Take) -> None:
-    """A system message is answered, whatever the model's template has a place for.
+    """The server answers a system message, even if the model's template has no place for it.
 
-    Every framework sends one. Where Gemma's or Mistral's template raises, no application runs on that model.
+    Every framework sends one. If Gemma's or Mistral's template raises, no application runs on that model.
     """
     must_accept(prompts.chat("system"), "a system message", prompts.chat("user"))
 
@@ -175,9 +176,9 @@ def test_system_always_works(prompts: Take) -> None:
     source=openapi("ChatCompletionRequestSystemMessage.content"),
 )
 def test_system_reaches_model(prompts: Take) -> None:
-    """A longer system message makes the prompt longer by about as much as the same text of the user would.
+    """A longer system message makes the prompt longer by about as much as the same text from the user would.
 
-    A system message that is dropped or cut is silent: the assistant forgets its rules, and nobody sees why.
+    If a system message is dropped or cut, nothing says so: the assistant forgets its rules, and nobody sees why.
     """
     text = _text_tokens(prompts)
     grown = _grown(prompts.chat("system"), prompts.chat("system-short"))
@@ -186,7 +187,7 @@ def test_system_reaches_model(prompts: Take) -> None:
 
 @view
 def _unknown(x: Exchange) -> str:
-    """The role or type of part that nobody knows in a chat request; empty when there is none."""
+    """The unknown role or part type in a chat request; empty when there is none."""
     found = x.asked.get("messages") if is_chat(x) and x.knows_request else None
     for message in found if isinstance(found, list) else []:
         role, content = get(message, "role"), get(message, "content")
@@ -201,7 +202,7 @@ def _unknown(x: Exchange) -> str:
     "role.unknown.refused",
     SHOULD,
     on=Each(
-        "every request with an unknown role or type of part",
+        "every request with an unknown role or part type",
         lambda x: bool(_unknown(x)) and x.response is not None,
         ("role-unknown", "part-unknown"),
     ),
@@ -209,9 +210,9 @@ def _unknown(x: Exchange) -> str:
     source=openapi("ChatCompletionRequestMessage: discriminator role"),
 )
 def test_unknown(x: Chat) -> None:
-    """A role or a type of part that does not exist is refused with a 4xx.
+    """The server refuses a role or part type that does not exist with a 4xx.
 
-    A typo ("sytem") is otherwise read as nobody's words, or as nothing at all, and the answer looks fine.
+    Otherwise a message with a typo ("sytem") reads as nobody's words, or as nothing at all, and the answer looks fine.
     """
     must_refuse(x, _unknown(x))
 
@@ -224,9 +225,9 @@ def test_unknown(x: Chat) -> None:
     source=engine("vllm", "a template that raises is a 400"),
 )
 def test_sequences(x: Exchange) -> None:
-    """An unusual order of messages is answered, or refused with a 4xx, never a 5xx.
+    """The server answers an unusual order of messages, or refuses it with a 4xx, never with a 5xx.
 
-    Chat templates raise on roles that do not alternate. As a 5xx it is repeated by every SDK, and counts as an outage.
+    Chat templates raise on roles that do not alternate. Every SDK retries a 5xx, and it counts as an outage.
     """
     must_not_crash(x)
 
@@ -247,24 +248,24 @@ def _holds(more: Exchange, less: Exchange) -> bool:
     source=openapi("CreateChatCompletionRequest.messages: the messages of the conversation so far"),
 )
 def test_sequences_counted(prompts: Take, *orders: Chat) -> None:
-    """Every message of an unusual order makes the prompt longer, or the order is refused with a 4xx.
+    """Every message of an unusual order makes the prompt longer, or the server refuses the order with a 4xx.
 
-    Agents stack system messages, and chat programs begin with a greeting. Templates that read the first or the last of
-    them only answer 200 as if nothing had been said. (How they are merged is the server's choice.)
+    Agents stack system messages, and chat programs begin with a greeting. If a template reads only the first or the
+    last of them, the server answers 200 as if the rest had not been said. (It may merge them as it likes.)
     """
     text = _text_tokens(prompts)
     heard = prompts.chat("system").ok and prompts.chat("system-short").ok
     heard = (
         heard and _grown(prompts.chat("system"), prompts.chat("system-short")) >= text / 2
     )  # role.system.reaches-model
-    # A template's own system text, for which one from the middle is put, may be longer than ours.
+    # A system message from the middle may replace the template's own, which may be longer than ours.
     instead = heard and _grown(prompts.chat("system-short"), prompts.chat("user")) <= 0
     unheard = {"role-two-systems": not heard, "role-system-middle": not heard or instead}
     pairs = [(x, prompts.chat(_ORDERS[x.scenario])) for x in orders if x.ok and not unheard.get(x.scenario)]
     pairs = [(x, less) for x, less in pairs if less.ok and _holds(x, less)]
     for x, less in pairs:
         wanted, found = prompt_tokens(less), prompt_tokens(x)
-        require(found > wanted, f"more than the {wanted} prompt_tokens of one message less", got=found, owner=x)
+        require(found > wanted, f"more than the {wanted} prompt_tokens of one message fewer", got=found, owner=x)
     if not pairs and all(is_refused(x) for x in orders):
         raise NotApplicable("every unusual order is refused")
     if not pairs:
@@ -284,16 +285,16 @@ def _text(x: Chat) -> str:
     source=engine("vllm", "continue_final_message, add_generation_prompt"),
 )
 def test_prefill(x: Chat) -> None:
-    """A last message of the assistant is not continued unless an option asks for it: a new turn answers, or a 4xx.
+    """The server continues a last assistant message only if an option asks for it: otherwise a new turn, or a 4xx.
 
-    Some engines continue it, most do not: clients that rely on either get half sentences, or words twice.
+    Some engines continue it, most do not: clients that rely on either get half sentences, or repeated words.
     """
     if is_refused(x):
         return
     text = _text(x)
     if "4417" not in text:
         raise inconclusive("the model does not repeat what it is told")
-    require(not text.startswith("4417"), "an answer that begins anew", got=text)
+    require(not text.startswith("4417"), "an answer that starts a new turn", got=text)
 
 
 @rule(
@@ -306,11 +307,11 @@ def test_prefill(x: Chat) -> None:
 def test_system_obeyed(system: Chat, user: Chat) -> None:
     """The model does what a simple system message says.
 
-    A template that puts the text in the wrong place leaves it without effect. (Judged only with a model that does the
-    same when the user says it.)
+    A template that puts the text in the wrong place leaves it without effect. (Judged only with a model that does it
+    when the user asks.)
     """
     if "BLUE" not in _text(user).upper():
-        raise inconclusive("the model does not do it for the user, either")
+        raise inconclusive("the model does not do it for the user either")
     if not system.ok:
         raise system.refused()
     require("BLUE" in _text(system).upper(), "the word BLUE", got=_text(system) or "no text", owner=system)
@@ -323,9 +324,9 @@ def test_system_obeyed(system: Chat, user: Chat) -> None:
     source=client("codecompanion.nvim", "members of its own in messages"),
 )
 def test_unknown_member(forms: Take) -> None:
-    """A member that the API does not have does not make a message invalid.
+    """The server accepts a message with a member that the API does not have.
 
-    Clients keep ids and times in their messages, and send them along: CodeCompanion, Void and LiveKit got nothing but
-    400 "extra_forbidden" from such a server.
+    Clients keep ids and times in their messages, and send them along: from a server that refused them, CodeCompanion,
+    Void and LiveKit got nothing but 400 "extra_forbidden".
     """
     must_answer(forms.chat("unknown-member"), "a message with a member `id`", forms.chat("usual"))
