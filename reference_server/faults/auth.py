@@ -42,13 +42,13 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("auth.open-without-key", layer=Layer.REQUEST, breaks={"auth.missing.401"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Who sends no key is let in."""
+    """Requests without a key are let in."""
     return request if _given(request) else _with_key(request, ctx)
 
 
 @fault("auth.missing-403", layer=Layer.HTTP, breaks={"auth.missing.401"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Who sends no key gets a 403."""
+    """A request without a key gets a 403."""
     return replace(answer, status=403, reason="Forbidden") if answer.status == 401 and not _given(ctx.http) else answer
 
 
@@ -66,7 +66,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("auth.wrong-500", layer=Layer.HTTP, breaks={"auth.wrong.401"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A wrong key is a 500: the database of keys is not there."""
+    """A wrong key gets a 500: the database of keys is down."""
     return crashed(answer) if _wrong(ctx.http, ctx) else answer
 
 
@@ -102,14 +102,14 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("auth.stream-open", layer=Layer.REQUEST, breaks={"auth.stream.plain-401"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """The streaming path does not look at the key."""
+    """The streaming path does not check the key."""
     streamed = stream_was_asked(replace(ctx, http=request))
     return _with_key(request, ctx) if streamed and _wrong(request, ctx) else request
 
 
 @fault("auth.body-first", layer=Layer.HTTP, breaks={"auth.before-body"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """The body is parsed before the key is looked at."""
+    """The server parses the body before it checks the key."""
     try:
         json.loads(ctx.http.body or b"{}")
     except ValueError:
@@ -132,7 +132,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("auth.root-open", layer=Layer.REQUEST, breaks={"auth.routes.alike"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Only what is below /v1 asks for a key, and /tokenize is there at the root, too: as in vLLM."""
+    """Only routes below /v1 ask for a key, and /tokenize is also at the root, as in vLLM."""
     return request if request.path.startswith("/v1/") else _with_key(request, ctx)
 
 
@@ -144,7 +144,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("auth.malformed-500", layer=Layer.HTTP, breaks={"auth.malformed.no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """An Authorization header without a token is a 500: an index out of range."""
+    """An Authorization header without a token gets a 500: an index out of range."""
     return crashed(answer) if _given(ctx.http) == "Bearer" else answer
 
 
@@ -199,7 +199,7 @@ def _allowing(answer: HttpAnswer, names: str, site: str = "*") -> HttpAnswer:
     source="https://github.com/ggml-org/llama.cpp/issues/6544",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """CORS is offered, and the preflight needs a key that browsers never send."""
+    """CORS is offered, but the preflight needs a key, which browsers never send."""
     return _offering(answer, ctx, lambda: answer)
 
 
@@ -211,7 +211,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/lm-sys/RouteLLM/issues/43",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """CORS is offered, and OPTIONS is not known."""
+    """CORS is offered, but OPTIONS is not supported."""
     return _offering(answer, ctx, lambda: _refused(answer, 405, "Method Not Allowed"))
 
 
@@ -229,13 +229,13 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("auth.preflight-another-key", layer=Layer.HTTP, breaks={"auth.cors.preflight"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """The preflight allows X-Authorization, and not Authorization."""
+    """The preflight allows X-Authorization, but not Authorization."""
     return _offering(answer, ctx, lambda: _allowing(answer, "X-Authorization, Content-Type"))
 
 
 @fault("auth.preflight-another-site", layer=Layer.HTTP, breaks={"auth.cors.preflight"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Answers are for every site, the preflight is for one that was configured once."""
+    """Answers allow every site, the preflight only one that was configured once."""
     return _offering(answer, ctx, lambda: _allowing(answer, _BOTH, "https://chat.example.org"))
 
 
@@ -254,11 +254,11 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("legal.cors", layer=Layer.HTTP, breaks=())
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """CORS is offered, to requests without a key, too."""
+    """CORS is offered, even to requests without a key."""
     return _offering(answer, ctx, lambda: _allowing(answer, _BOTH))
 
 
 @fault("legal.no-key-needed", layer=Layer.REQUEST, breaks=())
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A server without keys: whatever Authorization says is passed over."""
+    """A server without keys ignores whatever Authorization says."""
     return _with_key(request, ctx)

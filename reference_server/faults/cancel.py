@@ -111,7 +111,7 @@ def _choices(ctx: Context) -> int:
     source="https://github.com/ggml-org/llama.cpp/issues/24496",
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """A stream is generated to its end though its client has left."""
+    """The server generates a stream to its end though the client has left."""
     return _deaf(pieces, ctx, lambda begun: begun) if ctx.stream and _choices(ctx) == 1 else pieces
 
 
@@ -123,7 +123,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     source="https://github.com/ROCm/ATOM/issues/1562",
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """A plain answer is generated to its end though nobody waits for it: only streams are watched."""
+    """The server generates a plain answer to its end though nobody waits for it: it watches only streams."""
     return pieces if ctx.stream or _choices(ctx) == 0 else _deaf(pieces, ctx, lambda _: True)
 
 
@@ -135,7 +135,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     source="https://github.com/ikawrakow/ik_llama.cpp/issues/1020",
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """The client is looked for only when a token can be sent: who leaves before is not missed."""
+    """The server checks for the client only when it can send a token: it does not notice one that leaves before."""
     return _deaf(pieces, ctx, lambda begun: not begun) if ctx.stream else pieces
 
 
@@ -145,7 +145,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     breaks={"cancel.black-box.aborts", "cancel.gpu.aborts", "cancel.counters.settle"},
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """The gauge falls when a client leaves its stream, and the model works on: the handler is gone, its task is not."""
+    """The gauge falls when a client leaves its stream, but the model works on: the handler ends, its task does not."""
     if not ctx.stream or _choices(ctx) != 1:
         return pieces
     return _deaf(pieces, ctx, lambda begun: begun, hidden=True)
@@ -153,14 +153,14 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
 
 @fault("cancel.grammar-goes-on", layer=Layer.MODEL, breaks={"cancel.structured.aborts"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """Requests with a schema are not looked for when their client leaves: they are in another queue."""
+    """The server does not notice when the client of a request with a schema leaves: it waits in another queue."""
     forced = ctx.chat is not None and ctx.chat.response_format.kind == "json_schema"
     return _deaf(pieces, ctx, lambda _: True) if ctx.stream and forced else pieces
 
 
 @fault("cancel.queue-goes-on", layer=Layer.SOCKET, breaks={"cancel.queued.aborts"})
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
-    """Who leaves the queue is not missed: the request waits for its turn, and is answered."""
+    """The server does not notice a client that leaves the queue: its request waits for its turn, and is answered."""
     if not ctx.stream:
         return steps
     waiting = False
@@ -180,7 +180,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
 
 @fault("cancel.one-of-n", layer=Layer.MODEL, breaks={"cancel.all-sequences.abort"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """Of several choices the first one is aborted only."""
+    """Of several choices only the first is aborted."""
     return _deaf(pieces, ctx, lambda _: True) if ctx.stream and _choices(ctx) > 1 else pieces
 
 
@@ -218,7 +218,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     source="https://github.com/sgl-project/sglang/issues/39461",
 )
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
-    """An abort ends every request whose id begins with that of the one that was left: they never hear of it."""
+    """An abort ends every request whose id begins with the aborted one's, and their clients never hear of it."""
     own, memory = ctx.http.header("x-request-id"), _memory(ctx)
     if own is None or not ctx.stream:
         return steps
@@ -240,7 +240,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     source="https://github.com/vllm-project/vllm/issues/23697",
 )
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
-    """The next request with the id of one that was left is taken for it, and never answered."""
+    """The server takes the next request with an aborted one's id for the aborted one, and never answers it."""
     own, memory = ctx.http.header("x-request-id"), _memory(ctx)
     if own is None:
         return steps
@@ -259,7 +259,7 @@ def _refusal(status: int, reason: str, message: str) -> bytes:
 
 @fault("cancel.dies-of-many", layer=Layer.SOCKET, breaks={"cancel.many.still-serves"})
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
-    """Each stream that is left keeps a worker: after twenty-five no request is answered for a while."""
+    """Each stream whose client leaves keeps a worker: after twenty-five the server answers no request for a while."""
     memory = _memory(ctx)
     if ctx.chat is None:
         return steps
@@ -340,7 +340,7 @@ _MADE = re.compile(rb"(generation_tokens_total\{[^}]*\}) (\S+)")
 
 @fault("cancel.counter-goes-on", layer=Layer.HTTP, breaks={"cancel.counters.settle"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """The gauge falls when a client leaves, but tokens are made, and counted, as before."""
+    """The gauge falls when a client leaves, but the server makes and counts tokens as before."""
     memory = _memory(ctx)
     memory.left += 1
     return _metrics(

@@ -55,7 +55,7 @@ _body_fault(
 )
 _body_fault(
     "choice.created-stale",
-    "created of a plain body is the time when the server was started, ten days ago.",
+    "created of a plain body is when the server started, ten days ago.",
     {"choice.created.near-date"},
     lambda body: body.update(created=body["created"] - 864_000),
 )
@@ -164,7 +164,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("choice.n-clamped", layer=Layer.REQUEST, breaks={"choice.n.bounds"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """n out of range is clamped in silence."""
+    """n out of range is silently clamped."""
     try:
         asked = json.loads(request.body)
         n = asked["n"]

@@ -95,7 +95,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     source="https://github.com/sgl-project/sglang/issues/39864",
 )
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """The clock is asked for every chunk, and created moves on when a second passes."""
+    """The server reads the clock for every chunk, and created moves on when a second passes."""
     for number, chunk in enumerate(chunks):
         late = int(number >= 4)
         yield from each(iter([chunk]), lambda c, late=late: c.update(created=c["created"] + late))  # type: ignore[misc]

@@ -30,14 +30,14 @@ def _after(seconds: int) -> tuple[tuple[str, str], ...]:
 
 @fault("legal.client-422", layer=Layer.PARAMS, breaks=())
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A client's request does not pass validation: 422 as FastAPI has it, in the envelope of OpenAI."""
+    """A client's request fails validation: a 422 as FastAPI sends it, in the envelope of OpenAI."""
     said = "Input should be less than or equal to 8"
     return _refused(chat, ctx, ApiError(422, said, param="max_tokens", code="less_than_equal"))
 
 
 @fault("legal.client-429", layer=Layer.PARAMS, breaks=())
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A client has asked too often: 429 with Retry-After."""
+    """A client sends too many requests: 429 with Retry-After."""
     said, code = "Rate limit reached for requests: 60 a minute.", "rate_limit_exceeded"
     return _refused(chat, ctx, ApiError(429, said, kind="rate_limit_error", code=code, headers=_after(7)))
 
@@ -51,7 +51,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("legal.client-503", layer=Layer.PARAMS, breaks=())
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A client comes while the model is loaded: 503 with Retry-After."""
+    """A client's request arrives while the model is still loading: 503 with Retry-After."""
     said = "The model is being loaded."
     return _refused(chat, ctx, ApiError(503, said, kind="server_error", code="model_loading", headers=_after(5)))
 
@@ -88,7 +88,7 @@ def _(body: Body, ctx: Context) -> Body:
     breaks={"error.envelope.object", "error.invalid.exactly-400", "schema.bad.envelope"},
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """What does not pass validation gets FastAPI's own answer, as in a server that did not replace it."""
+    """A request that fails validation gets FastAPI's own answer, as in a server that did not replace it."""
     if answer.status not in (400, 422) or ctx.http.path != "/v1/chat/completions":
         return answer
     detail = [{"type": "missing", "loc": ["body", "messages"], "msg": "Field required", "input": {}}]

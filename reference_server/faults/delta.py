@@ -47,7 +47,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 
 @fault("chunk.role-never", layer=Layer.CHUNK, breaks={"chunk.role.first"})
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """No delta says a role."""
+    """No delta has a role."""
     return each_choice(chunks, lambda c: c["delta"].pop("role", None))
 
 
@@ -59,13 +59,13 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     source="https://github.com/ollama/ollama/issues/7626",
 )
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """Every delta says the role again."""
+    """Every delta repeats the role."""
     return each_choice(chunks, lambda c: c["delta"].update(role="assistant"))
 
 
 @fault("chunk.role-changes", layer=Layer.CHUNK, breaks={"chunk.role.once", "chunk.role.not-repeated"})
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """The last delta of a choice says another role."""
+    """The last delta of a choice has another role."""
     return each_choice(chunks, lambda c: c["finish_reason"] and c["delta"].update(role="user"))
 
 

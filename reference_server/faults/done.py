@@ -142,7 +142,7 @@ def _(frames: Frames, ctx: Context) -> Frames:
 
 @fault("done.error-then-success", layer=Layer.SSE, breaks={"done.error.no-success-after"})
 def _(frames: Frames, ctx: Context) -> Frames:
-    """An error event comes before the end, and then the answer is finished as if nothing had been."""
+    """An error event comes before the end, and then the answer finishes as if nothing had happened."""
     failed = False
     for frame in frames:
         if not failed and b'"finish_reason":"' in frame.data:

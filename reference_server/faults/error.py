@@ -96,13 +96,13 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("error.null-spelled", layer=Layer.MESSAGE, breaks={"error.null.not-spelled"})
 def _(body: Body, ctx: Context) -> Body:
-    """What is null is the word "None", as in LiteLLM."""
+    """Null members hold the word "None", as in LiteLLM."""
     return _each_error(body, ctx, lambda error: {k: "None" if v is None else v for k, v in error.items()})
 
 
 @fault("error.html", layer=Layer.HTTP, breaks={"error.media.json"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A proxy in front replaces the body of a 404 by a page of its own."""
+    """A proxy in front replaces the body of a 404 with a page of its own."""
     page = b"<html><body><h1>404 Not Found</h1></body></html>"
     return with_body(answer, lambda data: page, content_type="text/html") if answer.status == 404 else answer
 
@@ -115,7 +115,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/vllm-project/vllm/issues/30134",
 )
 def _(body: Body, ctx: Context) -> Body:
-    """param is null for whatever was wrong."""
+    """param is null, whatever was wrong."""
     return _changed(body, ctx, param=None)
 
 
@@ -141,7 +141,7 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("error.exception-text", layer=Layer.MESSAGE, breaks={"error.message.no-internals"})
 def _(body: Body, ctx: Context) -> Body:
-    """The message is that of an exception which nobody caught."""
+    """The message is that of an uncaught exception."""
     return _changed(body, ctx, message="'str' object has no attribute 'get'") if ctx.status == 400 else body
 
 

@@ -14,7 +14,7 @@ Body = dict[str, Any]
 
 @fault("error.unreadable-seed-ignored", layer=Layer.REQUEST, breaks={"error.fuzz.not-ignored"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A seed that is an object is passed over: an empty one is no seed to `if seed:`."""
+    """A seed that is an object is ignored: to `if seed:` an empty one is no seed."""
 
     def dropped(body: Body) -> None:
         if isinstance(body.get("seed"), dict):
@@ -25,7 +25,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("error.unreadable-form-ignored", layer=Layer.REQUEST, breaks={"error.fuzz.not-ignored"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A response_format that is an array is passed over: free text comes."""
+    """A response_format that is an array is ignored: the answer is free text."""
 
     def dropped(body: Body) -> None:
         if isinstance(body.get("response_format"), list):
@@ -58,7 +58,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("error.part-type-500", layer=Layer.HTTP, breaks={"error.fuzz.never-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A part of a message whose type is a number is a 500."""
+    """A part of a message whose type is a number gets a 500."""
     return crash_when(lambda body: '{"type": 7' in json.dumps(_first_content(body)), answer, ctx)
 
 
@@ -81,7 +81,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("error.stream-other-schema-status", layer=Layer.HTTP, breaks={"error.status.same-for-stream"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Tools that are no array are a 400, but a 422 when a stream is asked for."""
+    """Tools that are not an array get a 400, but a 422 if the request asks for a stream."""
     wrong = isinstance(asked(ctx.http).get("tools"), dict) and stream_was_asked(ctx)
     return replace(answer, status=422, reason="Unprocessable Entity") if wrong else answer
 
@@ -92,14 +92,14 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     breaks={"error.status.same-for-stream", "error.invalid.exactly-400"},
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A body that breaks off is a 400, but a 422 when a stream was asked for before."""
+    """A body that breaks off gets a 400, but a 422 if it asked for a stream before that."""
     wrong = answer.status == 400 and ctx.http.body.startswith(b'{"stream": true')
     return replace(answer, status=422, reason="Unprocessable Entity") if wrong else answer
 
 
 @fault("error.context-cut-counted", layer=Layer.HTTP, breaks={"error.context.within-limit"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A prompt that is too long is cut in silence, and counted as it came."""
+    """A prompt that is too long is silently cut, but counted in full."""
     if answer.status != 400 or not 500_000 < len(ctx.http.body) < 2_000_000 or stream_was_asked(ctx):
         return answer
     counted = ctx.config.context_tokens + 10_000

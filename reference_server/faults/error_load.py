@@ -22,19 +22,19 @@ Body = dict[str, Any]
     source="https://github.com/vllm-project/vllm/issues/17038",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A body that is JSON but no object is a 500."""
+    """A body that is JSON but not an object gets a 500."""
     return crashed(answer) if ctx.http.body.strip() in (b"[]", b"null", b"7", b'"hello"') else answer
 
 
 @fault("error.user-500", layer=Layer.HTTP, breaks={"error.fuzz.never-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A `user` that is no text is a 500."""
+    """A `user` that is not text gets a 500."""
     return crash_when(lambda body: isinstance(body.get("user"), (dict, list)), answer, ctx)
 
 
 @fault("error.utf8-drops", layer=Layer.SOCKET, breaks={"error.fuzz.never-5xx"})
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
-    """Bytes that are no UTF-8 kill the worker: the connection is reset without an answer."""
+    """Bytes that are not UTF-8 kill the worker: the connection is reset without an answer."""
     try:
         ctx.http.body.decode()
     except UnicodeDecodeError:
@@ -89,32 +89,32 @@ def _overloaded(answer: HttpAnswer, status: int, reason: str, after: str | None)
     source="https://github.com/tenstorrent/tt-inference-server/issues/863",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A full queue is a 500."""
+    """A full queue answers with a 500."""
     return crashed(answer, "The queue is full.") if _late(ctx) else answer
 
 
 @fault("error.overload-reset", layer=Layer.SOCKET, breaks={"error.overload.429-or-503", "http.body.framed-exactly"})
 def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
-    """A full queue resets one connection, and another."""
+    """A full queue resets two connections."""
     full = b"number 19" in ctx.http.body or b"number 29" in ctx.http.body
     return iter([Close(How.RESET)]) if full else steps
 
 
 @fault("error.overload-unsaid", layer=Layer.HTTP, breaks={"error.overload.retry-after"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A 429 does not say when to come back."""
+    """A 429 does not say when to retry."""
     return _overloaded(answer, 429, "Too Many Requests", None) if _late(ctx) else answer
 
 
 @fault("error.overload-for-long", layer=Layer.HTTP, breaks={"error.overload.retry-after"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A 503 says to come back in an hour."""
+    """A 503 tells the client to retry in an hour."""
     return _overloaded(answer, 503, "Service Unavailable", "3600") if _late(ctx) else answer
 
 
 @fault("error.overload-date-far", layer=Layer.HTTP, breaks={"error.overload.retry-after"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A 503 names a time that is an hour away."""
+    """A 503 tells the client to retry at a date that is an hour away."""
     return _overloaded(answer, 503, "Service Unavailable", _in(3600, ctx)) if _late(ctx) else answer
 
 
@@ -124,7 +124,7 @@ def _in(seconds: float, ctx: Context) -> str:
 
 @fault("legal.overload-date", layer=Layer.HTTP, breaks=())
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Half of a flood is refused with 503, and a time to come back at."""
+    """Half of a flood is refused with 503 and a date to retry at."""
     return _overloaded(answer, 503, "Service Unavailable", _in(30, ctx)) if _late(ctx) else answer
 
 

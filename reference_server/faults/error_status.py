@@ -29,13 +29,13 @@ def _recode(answer: HttpAnswer, status: int, reason: str) -> HttpAnswer:
 
 @fault("error.json-500", layer=Layer.HTTP, breaks={"error.json.broken-is-400"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A body that is no JSON is a 500."""
+    """A body that is not JSON gets a 500."""
     return crashed(answer) if _unfinished(ctx.http) and answer.status == 400 else answer
 
 
 @fault("error.json-repaired", layer=Layer.REQUEST, breaks={"error.json.broken-is-400"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A body that broke off is repaired: a prompt that nobody wrote is answered."""
+    """The server repairs a body that broke off, and so answers a prompt that nobody wrote."""
     if not _unfinished(request):
         return request
     return replace(request, body=request.body.rstrip() + b'{"role":"user","content":"Hello"}],"max_tokens":4}')
@@ -43,7 +43,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("error.no-messages-500", layer=Layer.HTTP, breaks={"error.messages.bad-is-400"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A request without messages is a 500 with the text of a TypeError, as in LiteLLM."""
+    """A request without messages gets a 500 with the text of a TypeError, as in LiteLLM."""
     return crash_when(
         lambda body: "messages" not in body and "max_tokens" in body and "prompt" not in body, answer, ctx
     )
@@ -73,7 +73,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("error.no-model-500", layer=Layer.HTTP, breaks={"error.model.missing"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A request without a model is a 500."""
+    """A request without a model gets a 500."""
     return crash_when(lambda body: _chat(ctx) and "messages" in body and "model" not in body, answer, ctx)
 
 
@@ -89,13 +89,13 @@ def _is_word(value: Any) -> bool:
     source="https://github.com/vllm-project/vllm-omni/issues/1952",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """`"temperature": "hot"` is a 500."""
+    """`"temperature": "hot"` gets a 500."""
     return crash_when(lambda body: _is_word(body.get("temperature")), answer, ctx)
 
 
 @fault("error.word-ignored", layer=Layer.REQUEST, breaks={"error.parameter.bad-is-400"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A temperature that is no number is passed over."""
+    """A temperature that is not a number is ignored."""
 
     def dropped(body: Body) -> None:
         if _is_word(body.get("temperature")):
@@ -112,13 +112,13 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     source="https://github.com/vllm-project/vllm/issues/5963",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A key of logit_bias that is no number kills the engine loop."""
+    """A key of logit_bias that is not a number kills the engine loop."""
     return crash_when(lambda body: "hello" in str(body.get("logit_bias")), answer, ctx)
 
 
 @fault("error.status-422", layer=Layer.HTTP, breaks={"error.invalid.exactly-400"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A wrong body is a 422, as FastAPI has it."""
+    """A wrong body gets a 422, as from FastAPI."""
     return _recode(answer, 422, "Unprocessable Entity") if answer.status == 400 else answer
 
 
@@ -128,13 +128,13 @@ def _of_unknown(answer: HttpAnswer, ctx: Context) -> bool:
 
 @fault("error.model-500", layer=Layer.HTTP, breaks={"error.model.unknown-is-404"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """An unknown model is a 500."""
+    """An unknown model gets a 500."""
     return crashed(answer) if _of_unknown(answer, ctx) else answer
 
 
 @fault("error.model-400", layer=Layer.HTTP, breaks={"error.model.unknown-exactly-404"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """An unknown model is a 400, as in LiteLLM."""
+    """An unknown model gets a 400, as in LiteLLM."""
     return _recode(answer, 400, "Bad Request") if _of_unknown(answer, ctx) else answer
 
 
@@ -146,7 +146,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/ddalcu/mlx-serve/issues/257",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Another model answers to an unknown name, and says that this is its name."""
+    """Another model answers to an unknown name, and claims it as its own."""
     if not _of_unknown(answer, ctx):
         return answer
     made: Body = {"id": ctx.config.ids("chatcmpl-"), "object": "chat.completion", "model": _UNKNOWN}
@@ -202,7 +202,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     breaks={"error.status.same-for-stream", "error.model.unknown-exactly-404"},
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """An unknown model is a 404, but a 400 when a stream is asked for."""
+    """An unknown model gets a 404, but a 400 if the request asks for a stream."""
     return _recode(answer, 400, "Bad Request") if _of_unknown(answer, ctx) and stream_was_asked(ctx) else answer
 
 
@@ -220,7 +220,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/coder/aibridge/issues/56",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """What the engine refuses before a stream begins becomes a 200 without a byte."""
+    """A request that the engine refuses before its stream begins gets a 200 without a byte."""
     if answer.status != 400 or not stream_was_asked(ctx) or len(ctx.http.body) > 100_000:
         return answer
     return replace(_stream(answer), body=iter(()))
@@ -240,7 +240,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/EricLBuehler/mistral.rs/issues/1874",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """What is wrong with a request stands as bare text in a 200 stream that then stays open."""
+    """The error of a refused request stands as bare text in a 200 stream that then stays open."""
     body = asked(ctx.http)
     few = body.get("temperature") == "hot" or body.get("messages") == []  # so many open ends are waited for
     if answer.status != 400 or not stream_was_asked(ctx) or not few:
@@ -273,7 +273,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("error.context-500", layer=Layer.HTTP, breaks={"error.context.over-is-400"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A prompt that is too long is a 500."""
+    """A prompt that is too long gets a 500."""
     return crashed(answer) if 500_000 < len(ctx.http.body) < 2_000_000 and answer.status == 400 else answer
 
 
@@ -287,7 +287,7 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("error.any-content-type", layer=Layer.REQUEST, breaks={"error.content-type.wrong"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """The Content-Type is never looked at, as in vLLM."""
+    """The server ignores the Content-Type, as vLLM does."""
     if request.header("content-type") != "text/plain":
         return request
     return replace(request, headers=tuple((k, v) for k, v in request.headers if k.lower() != "content-type"))
@@ -295,13 +295,13 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("error.content-type-500", layer=Layer.HTTP, breaks={"error.content-type.wrong"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A body that is no JSON by its type is a 500."""
+    """A body whose Content-Type is not JSON gets a 500."""
     return crashed(answer) if answer.status == 415 else answer
 
 
 @fault("error.path-200", layer=Layer.HTTP, breaks={"error.path.unknown-is-404"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Every path that does not exist shows the start page of the web interface."""
+    """Every unknown path shows the start page of the web interface."""
     if answer.status != 404 or ctx.http.method != "GET" or not ctx.http.path.endswith("no-such-path"):
         return answer
     page = with_body(answer, lambda data: b"<html>Welcome</html>", content_type="text/html")
@@ -310,21 +310,21 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("error.path-500", layer=Layer.HTTP, breaks={"error.path.unknown-is-404"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A path that does not exist is a 500."""
+    """A path that does not exist gets a 500."""
     lost = ctx.http.path.endswith("no-such-path") and ctx.http.method == "GET"
     return crashed(answer) if lost and answer.status == 404 else answer
 
 
 @fault("error.post-500", layer=Layer.HTTP, breaks={"error.client-fault.never-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A body that is sent to a path that does not exist is a 500."""
+    """A body that is sent to a path that does not exist gets a 500."""
     lost = ctx.http.path.endswith("no-such-path") and ctx.http.method == "POST"
     return crashed(answer) if lost and answer.status == 404 else answer
 
 
 @fault("error.audio-ignored", layer=Layer.REQUEST, breaks={"error.feature.unsupported-refused"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A spoken answer is asked for, and a written one comes."""
+    """A request for a spoken answer gets a written one."""
 
     def silent(body: Body) -> None:
         body.pop("modalities", None)

@@ -282,7 +282,7 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
     source="https://github.com/open-webui/open-webui/issues/16377",
 )
 def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
-    """The reasoning of an answer carries finish_reason stop already; then the answer begins."""
+    """The reasoning already carries finish_reason stop; then the answer begins."""
     for chunk in chunks:
         yield chunk
         if any("role" in c["delta"] for c in chunk["choices"]):

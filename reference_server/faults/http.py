@@ -60,7 +60,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/BerriAI/litellm/issues/34095",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Who asked for no stream gets an event stream, because the server behind always streams."""
+    """A plain request gets an event stream, because the server behind always streams."""
     try:
         asked = json.loads(request.body)
     except ValueError:
@@ -124,7 +124,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("http.duplicate-names-in-stream", layer=Layer.SSE, breaks={"http.json.unique-names"})
 def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
-    """Every chunk says twice what model it is from."""
+    """Every chunk names its model twice."""
     for frame in frames:
         yield replace(frame, data=frame.data.replace(b'"model":', b'"model":"x","model":', 1))
 

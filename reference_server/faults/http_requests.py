@@ -47,7 +47,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("http.accept-json-downgrades", layer=Layer.REQUEST, breaks={"http.accept.json-still-streams"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """`Accept: application/json` makes a stream into one JSON body."""
+    """`Accept: application/json` turns a stream into one JSON body."""
     return _not_streamed(request) if _wants_json(request) else request
 
 
@@ -59,14 +59,14 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("http.sdk-headers-refused", layer=Layer.HTTP, breaks={"http.headers.unknown-ignored"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A header that the server does not know is a 400."""
+    """A header that the server does not know gets a 400."""
     unknown = any(name.lower().startswith("x-stainless") for name, _ in ctx.http.headers)
     return _refuse(answer, 400, "Bad Request", "Unknown header X-Stainless-Lang.") if unknown else answer
 
 
 @fault("http.charset-refused", layer=Layer.HTTP, breaks={"http.content-type.parameters-accepted"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """`application/json; charset=utf-8` is a 415."""
+    """`application/json; charset=utf-8` gets a 415."""
     odd = (ctx.http.header("content-type") or "application/json") != "application/json"
     return _refuse(answer, 415, "Unsupported Media Type", "Send application/json.") if odd else answer
 
@@ -93,7 +93,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("http.surrogate-pairs-refused", layer=Layer.HTTP, breaks={"http.body.unicode-equal"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A surrogate pair in the request is a 400."""
+    """A surrogate pair in the request gets a 400."""
     pair = b"\\ud83d" in ctx.http.body
     return _refuse(answer, 400, "Bad Request", "Invalid escape in the body.") if pair else answer
 
@@ -122,7 +122,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("http.get-chat-succeeds", layer=Layer.HTTP, breaks={"http.method.unsupported-refused"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """GET on the chat endpoint says that all is well."""
+    """GET on the chat endpoint answers 200, as if all were well."""
     if answer.status != 405:
         return answer
     ok = replace(answer, status=200, reason="OK", headers=answer.with_headers(allow=None))
@@ -131,7 +131,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("http.method-crashes", layer=Layer.HTTP, breaks={"http.method.unsupported-refused"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """An unsupported method is a 500."""
+    """An unsupported method gets a 500."""
     if answer.status != 405:
         return answer
     return replace(answer, status=500, reason="Internal Server Error", headers=answer.with_headers(allow=None))
@@ -139,7 +139,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("http.no-allow", layer=Layer.HTTP, breaks={"http.method.allow-named"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A 405 does not say what is allowed."""
+    """A 405 does not say which methods are allowed."""
     return replace(answer, headers=answer.with_headers(allow=None)) if answer.status == 405 else answer
 
 
@@ -180,7 +180,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     breaks={"http.body.too-large-refused"},
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A body that is too large is a 500."""
+    """A body that is too large gets a 500."""
     return replace(answer, status=500, reason="Internal Server Error") if answer.status == 413 else answer
 
 

@@ -247,7 +247,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     source="https://github.com/ooples/AiDotNet/pull/1888",
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """Text is cut at a stop string after it was generated, and its entries are not."""
+    """Text is cut at a stop string after it was generated, but its entries are not."""
     last: TokenLogprob | None = None
     for piece in pieces:
         last = piece.logprobs[-1] if piece.logprobs else last

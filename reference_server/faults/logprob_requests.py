@@ -42,13 +42,13 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("logprob.unasked-plain", layer=Layer.PARAMS, breaks={"logprob.absent.when-not-asked"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Plain answers have log probabilities always."""
+    """Plain answers always have log probabilities."""
     return chat if chat.stream else replace(chat, logprobs=True)
 
 
 @fault("logprob.top-21-crashes", layer=Layer.HTTP, breaks={"logprob.top.out-of-range-refused"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """21 alternatives are an internal error."""
+    """21 alternatives cause an internal error."""
     return replace(answer, status=500, reason="Oops") if asked(ctx.http).get("top_logprobs") == 21 else answer
 
 
@@ -64,7 +64,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("logprob.top-clamped", layer=Layer.REQUEST, breaks={"logprob.top.limit-kept"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """21 alternatives become 20 without a word."""
+    """21 alternatives silently become 20."""
     return (
         changed(request, lambda body: body.update(top_logprobs=20))
         if asked(request).get("top_logprobs") == 21
@@ -74,7 +74,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("logprob.top-alone-crashes", layer=Layer.HTTP, breaks={"logprob.top.without-logprobs"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """top_logprobs without logprobs is an internal error."""
+    """top_logprobs without logprobs causes an internal error."""
     body = asked(ctx.http)
     alone = body.get("top_logprobs") is not None and body.get("logprobs") is not True
     return replace(answer, status=500, reason="Oops") if alone else answer
@@ -102,7 +102,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     source="https://github.com/vllm-project/tpu-inference/pull/3572",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """top_logprobs 0 is an internal error: list index out of range."""
+    """top_logprobs 0 causes an internal error: list index out of range."""
     if chat.logprobs and chat.body.get("top_logprobs") == 0:
         raise ApiError(500, "list index out of range", kind="server_error")
     return chat

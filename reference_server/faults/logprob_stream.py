@@ -102,7 +102,7 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
 
 @fault("logprobstream.top-null", layer=Layer.CHUNK, breaks={"logprobstream.entry.shape"})
 def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
-    """An entry of a stream has null in place of no alternatives."""
+    """Streamed entries have null in place of an empty list of alternatives."""
 
     def change(choice: Body) -> None:
         for entry in choice["logprobs"]["content"] if choice["logprobs"] else ():
@@ -130,7 +130,7 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
 
 @fault("logprobstream.unasked", layer=Layer.PARAMS, breaks={"logprobstream.absent.when-not-asked"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Streams have log probabilities always."""
+    """Streams always have log probabilities."""
     return replace(chat, logprobs=True) if chat.stream else chat
 
 

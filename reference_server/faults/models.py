@@ -71,13 +71,13 @@ def _(body: Body, ctx: Context) -> Body:
     source="https://github.com/webai-at-home/webai-at-home/issues/208",
 )
 def _(body: Body, ctx: Context) -> Body:
-    """No model has created."""
+    """No model has the member created."""
     return _each(body, lambda entry: entry.pop("created", None))
 
 
 @fault("models.served-not-listed", layer=Layer.MESSAGE, breaks={"models.id.listed-and-echoed"})
 def _(body: Body, ctx: Context) -> Body:
-    """The list does not have the model that requests are answered with."""
+    """The list lacks the model that answers requests."""
     return _listed(body, lambda entries: [e for e in entries if e["id"] != ctx.config.model])
 
 
@@ -127,7 +127,7 @@ def _is_one(ctx: Context) -> bool:
 
 @fault("models.no-retrieve", layer=Layer.HTTP, breaks={"models.retrieve.works"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """There is a list, and no path for one model."""
+    """There is a list, but no path for a single model."""
     return _missing(answer, "Not Found") if _is_one(ctx) else answer
 
 
@@ -152,13 +152,13 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("models.slash-encoded-unknown", layer=Layer.HTTP, breaks={"models.retrieve.slash"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """An id with %2F in it is looked for as it is written."""
+    """An id with %2F in it is looked up without decoding it."""
     return _missing(answer, "page not found") if _is_one(ctx) and "%2F" in ctx.http.path else answer
 
 
 @fault("models.retrieve-anything", layer=Layer.HTTP, breaks={"models.retrieve.unknown-404"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Every name is a model."""
+    """Every name passes for a model."""
     if not _is_one(ctx) or answer.status != 404:
         return answer
     entry = {"id": ctx.http.path.removeprefix(_ONE), "object": "model", "created": 1709208000, "owned_by": "wireproof"}
@@ -167,7 +167,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("models.unknown-bad-request", layer=Layer.HTTP, breaks={"models.retrieve.unknown-404"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A model that does not exist is a 400."""
+    """A model that does not exist gets a 400."""
     if not _is_one(ctx) or answer.status != 404:
         return answer
     error = {"message": "Invalid model name.", "type": "invalid_request_error", "param": "model", "code": None}

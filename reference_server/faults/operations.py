@@ -231,7 +231,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
 
 @fault("operations.slow-without-logprobs", layer=Layer.MODEL, breaks={"operations.logprobs.opt-in-cost"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """A plain answer is slow unless its tokens are scored: the fast sampler is used for those only."""
+    """A plain answer is slow unless it has log probabilities: only then does the fast sampler run."""
     slow = ctx.chat is not None and not ctx.chat.stream and not ctx.chat.logprobs
     for piece in pieces:
         yield replace(piece, after=piece.after + 0.006) if slow else piece
@@ -242,7 +242,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
 
 @fault("operations.query-unknown", layer=Layer.HTTP, breaks={"operations.prefix.v1"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """The path is compared with its query string: what a gateway adds to it is a 404."""
+    """The server matches the path together with its query string: whatever a gateway adds leads to a 404."""
     if "?" not in ctx.http.target:
         return answer
     return refused(answer, 404, "Not Found", f"Unknown request URL: {ctx.http.target}.", "unknown_url")
@@ -269,7 +269,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/janhq/jan/issues/3673",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A body of more than 50 KB is a 413: the default of a web framework."""
+    """A body of more than 50 KB gets a 413: the default of a web framework."""
     if not 50_000 < len(ctx.http.body) < 1_000_000:
         return answer
     return refused(answer, 413, "Payload Too Large", "The body is larger than 51200 bytes.", "request_too_large")
@@ -318,7 +318,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("operations.health-503", layer=Layer.HTTP, breaks={"operations.health.ok"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """/health says 503 though requests are answered."""
+    """/health says 503 though the server answers requests."""
     sick = ctx.http.path == "/health"
     return refused(answer, 503, "Service Unavailable", "The health check of the engine timed out.") if sick else answer
 
@@ -384,7 +384,7 @@ def nginx(answer: HttpAnswer, **more: str | None) -> HttpAnswer:
     source="https://github.com/LostRuins/koboldcpp/issues/1168",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """nginx with its default settings gathers 4 KB before it sends: the server did not tell it to leave that."""
+    """nginx with its default settings gathers 4 KB before it sends: the server did not tell it not to."""
     return replace(nginx(answer, x_accel_buffering=None), body=_blocks(answer.body)) if answer.stream else nginx(answer)
 
 

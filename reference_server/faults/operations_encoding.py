@@ -59,7 +59,7 @@ def packed(answer: HttpAnswer, coding: str, is_due: Callable[[int], bool]) -> Ht
     source="https://github.com/Kludex/starlette/pull/2871",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A stream is compressed with gzip for clients that accept it, and all of it comes out at the end."""
+    """A stream is compressed with gzip for clients that accept it, and comes out only at the end."""
     return packed(answer, "gzip", lambda held: False) if answer.stream and accepts(ctx, "gzip") else answer
 
 
@@ -70,7 +70,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/lidge-jun/opencodex/pull/115",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A stream is compressed with br for clients that accept it, and all of it comes out at the end."""
+    """A stream is compressed with br for clients that accept it, and comes out only at the end."""
     return packed(answer, "br", lambda held: False) if answer.stream and accepts(ctx, "br") else answer
 
 
@@ -92,7 +92,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/farming-labs/farm.js/pull/1126",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Who accepts br gets br, without a flush; gzip is flushed after each event."""
+    """Clients that accept br get br without a flush; gzip is flushed after each event."""
     if not answer.stream or not (accepts(ctx, "br") or accepts(ctx, "gzip")):
         return answer
     return packed(answer, "br", lambda held: False) if accepts(ctx, "br") else packed(answer, "gzip", bool)
@@ -100,7 +100,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("operations.gathers-for-gzip", layer=Layer.HTTP, breaks={_GZIP, _BR})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A stream that might be compressed is gathered to see whether it pays, and then left as it is."""
+    """The server gathers a stream to see whether compression pays, and then leaves it as it is."""
     if not answer.stream or not (accepts(ctx, "gzip") or accepts(ctx, "br")):
         return answer
 

@@ -8,7 +8,7 @@ from . import Context, Layer, fault
 
 @fault("operations.version-moves", layer=Layer.HTTP, breaks={"operations.version.constant"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Two releases stand behind one address: streams come from the one, the rest from the other."""
+    """Two releases stand behind one address: streams come from one, the rest from the other."""
     return replace(answer, headers=answer.with_headers(openai_version="2020-11-07" if answer.stream else "2020-10-01"))
 
 

@@ -142,7 +142,7 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("parallel.flag-is-500", layer=Layer.PARAMS, breaks={"parallel.flag.no-5xx", "error.fuzz.never-5xx"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """parallel_tool_calls without tools is an internal error."""
+    """parallel_tool_calls without tools causes an internal error."""
     if "parallel_tool_calls" in chat.body and not chat.tools:
         raise ApiError(500, "'NoneType' object is not iterable", kind="server_error")
     return chat

@@ -60,13 +60,13 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("param.both-limits-ignored", layer=Layer.PARAMS, breaks={"param.both-limits.one-wins", _WITHIN})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """With max_tokens and max_completion_tokens neither limits."""
+    """Given both max_tokens and max_completion_tokens, neither limits."""
     return _unlimited(chat, _OLD, _NEW)
 
 
 @fault("param.both-limits-added", layer=Layer.PARAMS, breaks={"param.both-limits.one-wins", _WITHIN})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Of max_tokens and max_completion_tokens the sum limits."""
+    """The sum of max_tokens and max_completion_tokens is the limit."""
     limits = [chat.body.get(name) for name in (_OLD, _NEW)]
     both = [limit for limit in limits if isinstance(limit, int)]
     return replace(chat, max_tokens=sum(both)) if len(both) == 2 else chat
@@ -74,7 +74,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("param.max-tokens-zero-500", layer=Layer.HTTP, breaks={"param.max-tokens.bounds"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """max_tokens 0 is a 500."""
+    """max_tokens 0 gets a 500."""
     return crash_when(lambda body: body.get(_OLD) == 0, answer, ctx)
 
 
@@ -89,7 +89,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/InternLM/lmdeploy/issues/3176",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """temperature 0 is refused where a top_p is given, too: "top_p must be 1 when using greedy sampling"."""
+    """temperature 0 is refused beside a top_p: "top_p must be 1 when using greedy sampling"."""
     if chat.body.get("temperature") == 0 and chat.sampling.top_p < 1:
         raise ApiError(422, "top_p must be 1 when using greedy sampling (temperature 0).", param="temperature")
     return chat
@@ -105,7 +105,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("param.range-clamped", layer=Layer.REQUEST, breaks={"param.range.outside-refused"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Values out of range are clamped in silence."""
+    """Values out of range are silently clamped."""
 
     def clamp(body: Body) -> None:
         for name, (low, high) in _RANGES.items():
@@ -117,7 +117,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("param.temperature-above-two-500", layer=Layer.HTTP, breaks={"param.odd.no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A temperature above 2 is a 500."""
+    """A temperature above 2 gets a 500."""
     return crash_when(lambda body: body.get("temperature") == 2.1, answer, ctx)
 
 
@@ -132,7 +132,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("param.null-500", layer=Layer.HTTP, breaks={"param.request.no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A top_p that is null is a 500: None met a comparison."""
+    """A null top_p gets a 500: None met a comparison."""
     return crash_when(lambda body: body.get("top_p", 1) is None, answer, ctx)
 
 
@@ -145,7 +145,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("param.logit-bias-any-value", layer=Layer.REQUEST, breaks={"param.logit-bias.bounds"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A logit_bias out of range is ignored in silence."""
+    """A logit_bias out of range is silently ignored."""
 
     def drop(body: Body) -> None:
         bias = body.get("logit_bias")
@@ -165,7 +165,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("param.metadata-500", layer=Layer.HTTP, breaks={"param.metadata.limits"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Metadata beyond its limits is a 500."""
+    """Metadata beyond its limits gets a 500."""
     return crash_when(lambda body: len(body.get("metadata") or ()) > 16, answer, ctx)
 
 
@@ -208,25 +208,25 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("param.unknown-500", layer=Layer.HTTP, breaks={"param.unknown.uniform"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """An unknown field is a 500: an unexpected keyword argument."""
+    """An unknown field gets a 500: an unexpected keyword argument."""
     return crash_when(lambda body: "zzz_unknown" in body, answer, ctx)
 
 
 @fault("param.vendor-500", layer=Layer.HTTP, breaks={"param.vendor.accepted"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """stop_token_ids beside min_tokens is a 500."""
+    """stop_token_ids beside min_tokens gets a 500."""
     return crash_when(lambda body: "stop_token_ids" in body and "min_tokens" in body, answer, ctx)
 
 
 @fault("param.repetition-penalty-500", layer=Layer.HTTP, breaks={"param.repetition-penalty.accepted"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """repetition_penalty is a 500."""
+    """repetition_penalty gets a 500."""
     return crash_when(lambda body: "repetition_penalty" in body, answer, ctx)
 
 
 @fault("param.effort-500", layer=Layer.HTTP, breaks={"param.effort.accepted"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A reasoning_effort that the server does not know is a 500."""
+    """A reasoning_effort that the server does not know gets a 500."""
     return crash_when(lambda body: body.get("reasoning_effort") in ("max", "wireproof"), answer, ctx)
 
 
@@ -262,7 +262,7 @@ def _updated(body: Body, **members: Any) -> Body:
 
 @fault("param.fingerprint-random", layer=Layer.MESSAGE, breaks={"param.fingerprint.stable"})
 def _(body: Body, ctx: Context) -> Body:
-    """system_fingerprint is another one in each answer."""
+    """system_fingerprint is different in each answer."""
     return _updated(body, system_fingerprint=f"fp_{secrets.token_hex(5)}")
 
 

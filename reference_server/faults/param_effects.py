@@ -96,7 +96,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     source="https://github.com/microsoft/graphrag/issues/416",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """temperature 0 is false, and so the default of 1."""
+    """temperature 0 counts as false, so that the default of 1 applies."""
     return _sampled(chat, temperature=chat.sampling.temperature or 1.0) if _is_open(chat) else chat
 
 
@@ -142,7 +142,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("param.stop-newline-trimmed", layer=Layer.PARAMS, breaks={"stop.text.excluded"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Stop strings are trimmed: a newline is none any more."""
+    """Stop strings are trimmed: a newline is no longer one."""
     return replace(chat, stop=tuple(s.strip() for s in chat.stop if s.strip()))
 
 
@@ -161,7 +161,7 @@ def _ended(pieces: Iterator[Piece], text_of: Callable[[str], str]) -> Iterator[P
 
 @fault("param.stop-newline-at-once", layer=Layer.MODEL, breaks={"param.stop.newline"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """A newline as a stop string is trimmed to nothing, which occurs at once: the answer is empty."""
+    """A newline as a stop string is trimmed to nothing, which matches at once: the answer is empty."""
     newline = ctx.chat is not None and any(not stop.strip() for stop in ctx.chat.stop)
     return _ended(pieces, lambda text: "") if newline else pieces
 
@@ -182,21 +182,21 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     breaks={"stop.parity.with-plain", "chunk.parity.with-plain"},
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """In a stream, a newline as a stop string is trimmed to nothing, which occurs at once."""
+    """In a stream, a newline as a stop string is trimmed to nothing, which matches at once."""
     newline = ctx.stream and ctx.chat is not None and any(not stop.strip() for stop in ctx.chat.stop)
     return _ended(pieces, lambda text: "") if newline else pieces
 
 
 @fault("param.stream-stop-tail-lost", layer=Layer.MODEL, breaks={"chunk.parity.with-plain"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """What a stream holds back for a stop string is lost when the limit on tokens ends the answer."""
+    """Text that a stream holds back for a stop string is lost when the limit on tokens ends the answer."""
     stops = ctx.chat.stop if ctx.chat is not None and ctx.stream else ()
     return _cut(pieces, max((len(s) for s in stops), default=1) - 1)
 
 
 @fault("param.stop-tail-lost", layer=Layer.MODEL, breaks={"param.stop.never-matching"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """What is held back for a stop string is lost when the limit on tokens ends the answer."""
+    """Text held back for a stop string is lost when the limit on tokens ends the answer."""
     stops = ctx.chat.stop if ctx.chat is not None else ()
     return _cut(pieces, max((len(s) for s in stops), default=1) - 1)
 

@@ -81,7 +81,7 @@ def _(pieces: Pieces, ctx: Context) -> Pieces:
     source="https://github.com/youssofal/MTPLX/issues/149",
 )
 def _(chunks: Bodies, ctx: Context) -> Bodies:
-    """An end tag that comes in two tokens is not known in a stream: it begins the content."""
+    """A stream does not recognise an end tag in two tokens: the tag begins the content."""
     thought = False
     for chunk in chunks:
         delta = chunk["choices"][0]["delta"] if chunk["choices"] else {}
@@ -263,7 +263,7 @@ def _(chunks: Bodies, ctx: Context) -> Bodies:
 
 @fault("reasoning.both-in-one-delta", layer=Layer.CHUNK, breaks={"reasoning.delta.not-both"})
 def _(chunks: Bodies, ctx: Context) -> Bodies:
-    """The delta in which a thought ends has the first words of the answer, too."""
+    """The delta in which a thought ends also has the first words of the answer."""
     held: Body | None = None
     for chunk in chunks:
         delta = chunk["choices"][0]["delta"] if chunk["choices"] else {}
@@ -375,7 +375,7 @@ _on_request(
 )
 _on_request(
     "reasoning.switch-crashes",
-    "A template without the switch makes a 500.",
+    "A switch that the template lacks causes a 500.",
     {"reasoning.switches.accepted"},
     _crash,
 )

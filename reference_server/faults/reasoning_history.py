@@ -30,5 +30,5 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     source="https://github.com/vllm-project/vllm/issues/38488",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """The template reads reasoning; reasoning_content, which most clients send, is dropped in silence."""
+    """The template reads reasoning; reasoning_content, which most clients send, is silently dropped."""
     return with_thoughts(request, "reasoning")

@@ -35,13 +35,13 @@ def _roles(body: Body) -> list[Any]:
     source="https://github.com/sgl-project/sglang/issues/892",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """The template has no system role, and its exception is a 500."""
+    """The template has no system role, and its exception becomes a 500."""
     return crash_when(lambda body: "system" in _roles(body), answer, ctx) if ctx.http.path == _CHAT else answer
 
 
 @fault("role.system-refused", layer=Layer.PARAMS, breaks={"role.system.always-works"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """The template has no system role, and its exception is a 400."""
+    """The template has no system role, and its exception becomes a 400."""
     if any(m.role == "system" for m in chat.messages):
         raise invalid("System role not supported", "messages")
     return chat
@@ -49,7 +49,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("role.system-dropped", layer=Layer.REQUEST, breaks={"role.system.reaches-model", "role.system.obeyed"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """The template passes over system messages: the model never sees one."""
+    """The template ignores system messages: the model never sees one."""
 
     def dropped(body: Body) -> None:
         if "system" in _roles(body):
@@ -69,13 +69,13 @@ def _system_texts(request: HttpRequest, change: Callable[[str], str]) -> HttpReq
 
 @fault("role.system-cut", layer=Layer.REQUEST, breaks={"role.system.reaches-model", "role.system.obeyed"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Of a system message the first twenty characters reach the model."""
+    """Only the first twenty characters of a system message reach the model."""
     return _system_texts(request, lambda text: text[:20])
 
 
 @fault("role.system-as-noise", layer=Layer.REQUEST, breaks={"role.system.obeyed"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """What reaches the model of a system message makes no sense: its words come in another order."""
+    """A system message reaches the model as nonsense: its words come in another order."""
     return _system_texts(request, lambda text: " ".join(reversed(text.split(" "))))
 
 
@@ -99,7 +99,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     breaks={"role.developer.accepted", "role.developer.as-system", "role.unknown.refused"},
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Any word is taken for a role, only developer is refused."""
+    """Any word passes for a role, only developer is refused."""
 
     def renamed(message: Body) -> None:
         role = message.get("role")
@@ -130,7 +130,7 @@ def _fewer(request: HttpRequest, dropped: Callable[[list[Body], int], bool]) -> 
     source="https://github.com/Arthur-Ficial/apfel/issues/390",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Every system message after the first one is passed over."""
+    """Every system message after the first one is ignored."""
     return _fewer(request, lambda all_, i: "system" in _of(all_[:i]) and all_[i].get("role") == "system")
 
 
@@ -141,7 +141,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     source="https://github.com/raullenchai/Rapid-MLX/issues/1765",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A system message after other words is passed over: the template has a place at the beginning only."""
+    """A system message after other messages is ignored: the template has a place for it only at the beginning."""
     return _fewer(request, lambda all_, i: i > 0 and all_[i].get("role") == "system" != all_[i - 1].get("role"))
 
 
@@ -153,13 +153,13 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("role.greeting-dropped", layer=Layer.REQUEST, breaks={"role.sequences.counted"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """What the assistant says before the user's first words is passed over."""
+    """The template ignores what the assistant says before the user's first words."""
     return _fewer(request, lambda all_, i: all_[i].get("role") == "assistant" and "user" not in _of(all_[:i]))
 
 
 @fault("role.first-of-two-dropped", layer=Layer.REQUEST, breaks={"role.sequences.counted"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Of two messages in a row, both of the user or both of the assistant, the second one is read."""
+    """Of two messages in a row, both the user's or both the assistant's, only the second one is read."""
 
     def repeated(all_: list[Body], i: int) -> bool:
         return _of(all_[i : i + 2]) in (["user"] * 2, ["assistant"] * 2) and not all_[i].get("tool_calls")
@@ -169,19 +169,19 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("role.function-dropped", layer=Layer.REQUEST, breaks={"role.function.counted"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """The template does not know the role function, and passes over what such a message says."""
+    """The template does not know the role function, and ignores such a message."""
     return _fewer(request, lambda all_, i: all_[i].get("role") == "function")
 
 
 @fault("role.developer-dropped", layer=Layer.PARAMS, breaks={"role.developer.as-system"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """The template passes over developer messages."""
+    """The template ignores developer messages."""
     return replace(chat, messages=tuple(m for m in chat.messages if m.role != "developer"))
 
 
 @fault("role.function-crashes", layer=Layer.HTTP, breaks={"role.function.accepted-or-refused"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """The deprecated role function is a 500."""
+    """The deprecated role function gets a 500."""
     return crash_when(lambda body: "function" in _roles(body), answer, ctx)
 
 
@@ -198,7 +198,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("role.unknown-part-dropped", layer=Layer.REQUEST, breaks={"role.unknown.refused"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A part of a type that does not exist is left out in silence."""
+    """A part of a type that does not exist is silently left out."""
     return without_parts(request, lambda part: kind(part) == "no-such-part")
 
 
@@ -222,13 +222,13 @@ def _two_in_a_row(body: Body) -> bool:
 
 @fault("role.two-users-crash", layer=Layer.HTTP, breaks={"role.sequences.no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Two messages of the user in a row are a 500: "Conversation roles must alternate"."""
+    """Two user messages in a row get a 500: "Conversation roles must alternate"."""
     return crash_when(_two_in_a_row, answer, ctx)
 
 
 @fault("role.late-system-crashes", layer=Layer.HTTP, breaks={"role.sequences.no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A system message that is not the first is a 500."""
+    """A system message that is not the first gets a 500."""
     return crash_when(lambda body: "system" in _roles(body)[1:], answer, ctx)
 
 

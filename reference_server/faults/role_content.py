@@ -26,7 +26,7 @@ def texts(message: Body) -> list[str]:
     source="https://github.com/OpenGVLab/InternVL/issues/726",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Parts reach a template that joins strings: a 500, can only concatenate str (not "list") to str."""
+    """Parts reach a template that joins strings, and get a 500: can only concatenate str (not "list") to str."""
     return crash_when(lambda body: any(texts(m) for m in messages(body)), answer, ctx)
 
 
@@ -38,7 +38,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/OpenGVLab/InternVL/issues/726",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Parts are a 400, whatever they are."""
+    """Parts of every kind get a 400."""
     if any(isinstance(m.get("content"), list) and m.get("role") != "tool" for m in messages(chat.body)):
         raise invalid("messages.0.content: expected a string.", "messages")
     return chat
@@ -57,7 +57,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("role.system-parts-empty", layer=Layer.REQUEST, breaks={"role.parts.equal-string"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A system message in parts is an empty one."""
+    """A system message in parts counts as an empty one."""
 
     def emptied(message: Body) -> None:
         if message.get("role") == "system" and isinstance(message.get("content"), list):
@@ -68,7 +68,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("role.parts-first-only", layer=Layer.REQUEST, breaks={"role.parts.all-used"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Of several text parts the first one is used."""
+    """Of several text parts only the first is used."""
 
     def first(message: Body) -> None:
         if texts(message):
@@ -94,7 +94,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("role.empty-user-refused", layer=Layer.PARAMS, breaks={"role.empty-content-and-name.accepted"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """An empty text of the user is a 400."""
+    """An empty user message gets a 400."""
     if any(m.role == "user" and m.content == "" for m in chat.messages):
         raise invalid("messages: text content must not be empty.", "messages")
     return chat
@@ -102,7 +102,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("role.name-crashes", layer=Layer.HTTP, breaks={"role.empty-content-and-name.accepted"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A name in a message of the user is a 500."""
+    """A name in a user message gets a 500."""
     return crash_when(lambda body: any(m.get("role") == "user" and m.get("name") for m in messages(body)), answer, ctx)
 
 
@@ -122,7 +122,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("role.null-written-out", layer=Layer.REQUEST, breaks={"role.null-empty-absent.equal"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Content null of the assistant is written into the prompt as None."""
+    """The assistant's null content is written into the prompt as None."""
 
     def written(message: Body) -> None:
         calls = message.get("tool_calls") or message.get("function_call")
@@ -164,7 +164,7 @@ def _is_null(message: Any) -> bool:
     breaks={"role.history.extension-fields-accepted", "reasoning.history.accepted"},
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """reasoning_content in the history is a 422: extra inputs are not permitted."""
+    """reasoning_content in the history gets a 422: extra inputs are not permitted."""
     if any("reasoning_content" in m for m in messages(chat.body)):
         raise ApiError(422, "messages.1.reasoning_content: extra inputs are not permitted", param="messages")
     return chat
@@ -186,7 +186,7 @@ _MEMBERS = frozenset(
     source="https://github.com/vllm-project/vllm/pull/10463",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A member that is not known in a message is a 400: extra_forbidden."""
+    """An unknown member in a message gets a 400: extra_forbidden."""
     if any(set(m) - _MEMBERS for m in messages(chat.body)):
         raise invalid("[{'type': 'extra_forbidden', 'loc': ('body', 'messages', 0, 'id')}]", "messages")
     return chat
@@ -200,7 +200,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     source="https://github.com/mozilla-ai/otari/issues/362",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A member that is not known is a 400 with the errors of every type that a message could have had: hundreds."""
+    """An unknown member gets a 400 with hundreds of errors: those of every type that the message could have had."""
     if any(set(m) - _MEMBERS for m in messages(chat.body)):
         one = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted", "input": "7"}
         errors = [{**one, "loc": ["messages", 0, f"Message{i}", "id"]} for i in range(509)]

@@ -12,25 +12,25 @@ from .request_edits import crash_when, in_messages, kind, messages, without_part
 
 @fault("role.picture-dropped", layer=Layer.REQUEST, breaks={"role.image.counted", "error.feature.unsupported-refused"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A picture is left out in silence: the model answers about one that it never saw."""
+    """A picture is silently left out: the model answers about one that it never saw."""
     return without_parts(request, lambda part: kind(part) == "image_url")
 
 
 @fault("role.jpeg-dropped", layer=Layer.REQUEST, breaks={"role.image.counted"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """PNG is refused, and what is no PNG is left out in silence."""
+    """PNG is refused, and JPEG is silently left out."""
     return without_parts(request, lambda part: kind(part) == "image_url" and "image/jpeg" in str(part))
 
 
 @fault("role.file-dropped", layer=Layer.REQUEST, breaks={"role.media.refused-on-text-model"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Sounds and files are left out in silence."""
+    """Sounds and files are silently left out."""
     return without_parts(request, lambda part: kind(part) in ("input_audio", "file"))
 
 
 @fault("role.audio-crashes", layer=Layer.HTTP, breaks={"role.media.refused-on-text-model"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A sound for a model that reads text only is a 500."""
+    """A sound sent to a text-only model gets a 500."""
     return crash_when(lambda body: b"input_audio" in json.dumps(body).encode(), answer, ctx)
 
 
@@ -45,7 +45,7 @@ def _has_picture(body: Body) -> bool:
     breaks={"role.image.no-5xx", "error.feature.unsupported-refused"},
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A picture for a model that reads text only is a 500, as of llama.cpp b11434: image input is not supported."""
+    """A picture sent to a text-only model gets a 500, as from llama.cpp b11434: image input is not supported."""
     return crash_when(_has_picture, answer, ctx)
 
 
@@ -64,7 +64,7 @@ def _urls(body: Body) -> list[str]:
     source="https://github.com/matatonic/openedai-vision/issues/4",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A picture whose base64 has no padding is a 500: Incorrect padding."""
+    """A picture whose base64 has no padding gets a 500: Incorrect padding."""
     return crash_when(lambda body: any(len(u.partition(",")[2]) % 4 for u in _urls(body)), answer, ctx)
 
 
@@ -112,5 +112,5 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("role.jpeg-crashes", layer=Layer.HTTP, breaks={"role.image.no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A model that reads text only refuses PNG, and is a 500 for JPEG: no decoder was built in."""
+    """A text-only model refuses PNG, and answers JPEG with a 500: no decoder was built in."""
     return crash_when(lambda body: any(u.startswith("data:image/jpeg") for u in _urls(body)), answer, ctx)

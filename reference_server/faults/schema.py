@@ -81,7 +81,7 @@ def _around(name: str, summary: str, before: str, after: str, **more: Any) -> No
 
 
 _around("schema.fenced", "The JSON stands in a Markdown fence.", "```json\n", "\n```")
-_around("schema.explained", "A friendly sentence comes behind the JSON.", "", "\n\nI hope this helps!")
+_around("schema.explained", "A friendly sentence follows the JSON.", "", "\n\nI hope this helps!")
 _around("schema.thoughts", "Thoughts in <think> come before the JSON.", "<think>Low or high?</think>\n", "")
 _around(
     "schema.channel-text",
@@ -126,7 +126,7 @@ _object(
 )
 _object(
     "schema.broken-object",
-    "Guesses of a draft model spoil the JSON: a colon is there twice.",
+    "A draft model's guesses spoil the JSON: a colon comes twice.",
     {"schema.object.is-object"},
     lambda text: text.replace(":", "::"),
     cases=("B2-171",),
@@ -175,7 +175,7 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("schema.control-character", layer=Layer.MESSAGE, breaks={"schema.strict.valid"})
 def _(body: Body, ctx: Context) -> Body:
-    """A constrained string holds a raw line break, so that the answer is no JSON."""
+    """A constrained string holds a raw line break, so that the answer is not JSON."""
     return _changed(body, ctx, lambda text: text.replace('": "', '": "\n')) if is_level(ctx) else body
 
 
@@ -247,7 +247,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
 
 @fault("schema.cut-repaired", layer=Layer.MODEL, breaks={"schema.cut.is-length"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """What the limit cut is closed up to whole JSON."""
+    """JSON that the limit cut is closed to look whole."""
     if named(ctx, "quotation"):
         return reworded(pieces, lambda text, finish: (text + '"}', finish))
     return pieces
@@ -255,7 +255,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
 
 @fault("schema.never-ends", layer=Layer.MODEL, breaks={"schema.output.terminates"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """Inside of the JSON the model cannot find its end: it runs on to max_tokens."""
+    """Inside the JSON the model cannot find an end: it runs on to max_tokens."""
     if is_level(ctx):
         return reworded(pieces, lambda text, finish: (text[:-2] + "lowlow" * 30, "length"), tokens=400)
     return pieces

@@ -132,7 +132,7 @@ _ignores("schema.ignores-const", "const is ignored.", {_TYPES, _PLAIN, _TOOL}, _
 _ignores("schema.ignores-any-of", "anyOf is ignored.", {_TYPES, _NULLS, _REFS, _PLAIN, _TOOL}, _without("anyOf"))
 _ignores(
     "schema.ignores-items",
-    "The schema of an array's items is ignored, with all that it asks for.",
+    "The schema of an array's items is ignored, with all its demands.",
     {_TYPES, _NULLS, _REFS, _STRING, _PLAIN, _STREAM, _TOOL},
     lambda schema: {k: v for k, v in schema.items() if k != "items" or not isinstance(v, dict)},
 )
@@ -163,7 +163,7 @@ _ignores("schema.ignores-additional-false", "additionalProperties: false is igno
 
 @fault("schema.root-keys-only", layer=Layer.REQUEST, breaks={_KEYS, _TOOL})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Keys of the outermost object are exact, those of objects in it are not."""
+    """The schema binds the keys of the outermost object, not those of objects in it."""
 
     def free(schema: Schema) -> Schema:
         return _open(_without("required")(schema))
@@ -248,7 +248,7 @@ def _free_patterns(schema: Schema) -> Schema:
 
 
 _ignores(
-    "schema.ignores-pattern-properties", "What patternProperties asks of values is ignored.", {_OBJECT}, _free_patterns
+    "schema.ignores-pattern-properties", "The schemas in patternProperties are ignored.", {_OBJECT}, _free_patterns
 )
 _ignores(
     "schema.ignores-unevaluated",
@@ -285,7 +285,7 @@ _ignores(
     source="https://github.com/noonghunna/club-3090/issues/45",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """propertyNames, which cannot be enforced, is a 500 and not a 400."""
+    """propertyNames, which cannot be enforced, gets a 500 and not a 400."""
     if answer.status != 400 or b'"propertyNames"' not in ctx.http.body:
         return answer
     return replace(answer, status=500, reason="Internal Server Error")

@@ -87,7 +87,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("schema.unknown-type-ignored", layer=Layer.REQUEST, breaks={"schema.format.unknown-refused"})
 def _(http: HttpRequest, ctx: Context) -> HttpRequest:
-    """An unknown response_format is passed over."""
+    """An unknown response_format is ignored."""
     known = ("text", "json_object", "json_schema")
     return _rewritten(http, lambda form: form if form.get("type") in known else None)
 
@@ -112,7 +112,7 @@ def _renamed(form: Body) -> Body:
 
 @fault("schema.name-unchecked", layer=Layer.REQUEST, breaks={"schema.name.checked"})
 def _(http: HttpRequest, ctx: Context) -> HttpRequest:
-    """Any name of a schema will do, and none as well."""
+    """A schema may have any name, or none."""
     return _rewritten(http, _renamed)
 
 
@@ -129,7 +129,7 @@ def _lenient(form: Body) -> Body | None:
 
 @fault("schema.types-unchecked", layer=Layer.REQUEST, breaks={"schema.spec.invalid-refused"})
 def _(http: HttpRequest, ctx: Context) -> HttpRequest:
-    """Members of json_schema with the wrong type are read somehow, or passed over."""
+    """Members of json_schema with the wrong type are read somehow, or ignored."""
     return _rewritten(http, _lenient)
 
 
@@ -151,7 +151,7 @@ def _is_none(http: HttpRequest) -> bool:
 
 @fault("schema.bad-ignored", layer=Layer.REQUEST, breaks={"schema.bad.refused-and-survives"})
 def _(http: HttpRequest, ctx: Context) -> HttpRequest:
-    """A schema that is none is passed over."""
+    """An invalid schema is ignored."""
     return _rewritten(http, lambda form: None) if _is_none(http) else http
 
 
@@ -160,7 +160,7 @@ def _(http: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("schema.bad-500", layer=Layer.HTTP, breaks={"schema.bad.refused-and-survives"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A schema that is none ends in a server error."""
+    """An invalid schema ends in a server error."""
     if _is_none(ctx.http) and answer.status == 400:
         return replace(answer, status=500, reason="Internal Server Error")
     return answer
@@ -196,7 +196,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
 
 @fault("schema.bad-detail", layer=Layer.MESSAGE, breaks={"schema.bad.envelope", "error.envelope.object"})
 def _(body: Body, ctx: Context) -> Body:
-    """What is wrong with a schema stands in a `detail` of its own form."""
+    """The error about a schema stands in a `detail` of its own form."""
     return {"detail": body["error"]["message"]} if ctx.status == 400 and _is_none(ctx.http) else body
 
 
@@ -284,7 +284,7 @@ _refusing(
 )
 _refusing(
     "schema.root-crash",
-    "A schema whose root is no object ends in a server error.",
+    "A schema whose root is not an object ends in a server error.",
     {"schema.openai-subset.refused-or-enforced"},
     lambda chat, ctx: _root(chat).get("type") == "array",
     _CRASH,
@@ -336,7 +336,7 @@ _refusing(
     source="https://github.com/vllm-project/vllm/issues/39929",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """With a schema no tool can be called: a made-up answer is given."""
+    """With a schema no tool can be called: the model makes up an answer."""
     return replace(chat, tools=()) if kind_of(chat) == "json_schema" and not chat.tool_choice.forced else chat
 
 
@@ -346,5 +346,5 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     breaks={"schema.vendor.choice", "chunk.parity.with-plain"},
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """structured_outputs holds in plain answers only."""
+    """structured_outputs works in plain answers only."""
     return _free(chat) if kind_of(chat) == "choice" and chat.stream else chat

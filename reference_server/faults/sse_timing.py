@@ -24,7 +24,7 @@ def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
 
 @fault("sse.long-gap", layer=Layer.SSE, breaks={"sse.gap.below-120s"})
 def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
-    """A slow stream has heartbeats only for more than two minutes."""
+    """A slow stream has nothing but heartbeats for more than two minutes."""
     slow = False
     for frame in frames:
         if frame.data == HEARTBEAT and not slow:
@@ -77,7 +77,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     source="https://github.com/BerriAI/litellm/issues/29557",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A stream does not tell nginx to leave it alone."""
+    """A stream does not tell nginx not to buffer it."""
     return replace(answer, headers=answer.with_headers(x_accel_buffering=None)) if answer.stream else answer
 
 

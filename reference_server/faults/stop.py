@@ -119,7 +119,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
 
 @fault("stop.bad-values-ignored", layer=Layer.REQUEST, breaks={"stop.values.refused"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Stop strings that are no strings are ignored in silence."""
+    """Stop strings that are not strings are silently ignored."""
     try:
         asked = json.loads(request.body)
     except ValueError:
@@ -133,7 +133,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("stop.one-string-refused", layer=Layer.REQUEST, breaks={"stop.forms.accepted"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A stop that is one string and not an array is refused."""
+    """A stop that is a single string, not an array, is refused."""
     try:
         asked = json.loads(request.body)
     except ValueError:

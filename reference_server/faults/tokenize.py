@@ -54,7 +54,7 @@ _on_answer(
 )
 _on_answer(
     "tokenize.count-off",
-    "The count of a text has the marker of its beginning, the tokens have not.",
+    "The count of a text includes the marker of its beginning, the tokens do not.",
     {"tokenize.count.consistent"},
     lambda body, asked: body.update(count=body["count"] + ("prompt" in asked)),
 )
@@ -73,7 +73,7 @@ def _last_left_out(body: Body, asked: Body) -> None:
 
 _on_answer(
     "tokenize.no-generation-prompt",
-    "Messages are counted without what makes the model answer.",
+    "Messages are counted without the prompt for the model's answer.",
     {"tokenize.count.equals-usage"},
     _last_left_out,
 )
@@ -90,7 +90,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 _on_answer(
     "tokenize.text-with-holes",
-    "What is not ASCII comes back as U+FFFD.",
+    "Characters beyond ASCII come back as U+FFFD.",
     {"tokenize.detokenize.inverts"},
     lambda body, asked: body.update(prompt="".join(c if c.isascii() else "\ufffd" for c in body["prompt"])),
     "/detokenize",

@@ -139,7 +139,7 @@ _arguments(
 )
 _arguments(
     "tool.ref-not-followed",
-    "What a schema says by $ref is not kept to.",
+    "The parts of a schema behind $ref are not enforced.",
     {"tool.arguments.schema-respected"},
     lambda function, text, ctx: (
         _member(text, lambda k, v: "Paris" if isinstance(v, dict) else v) if not _strict(ctx) else text
@@ -183,7 +183,7 @@ _arguments(
 )
 _arguments(
     "tool.cut-at-marker",
-    "An argument ends where it holds the marker of a call's end.",
+    "An argument that holds the marker of a call's end is cut there.",
     {"tool.argument.markers-survive"},
     lambda function, text, ctx: text.partition("</tool_call>")[0] + '"}' if "</tool_call>" in text else text,
 )
@@ -195,7 +195,7 @@ _arguments(
 )
 _arguments(
     "tool.raw-line-break",
-    "A line break in arguments is not escaped: they are no JSON.",
+    "A line break in arguments is not escaped: they are not JSON.",
     {"tool.arguments.object-when-forced", "toolstream.arguments.one-json"},
     lambda function, text, ctx: re.sub(r"(?<!\\)\\n", "\n", text),
 )

@@ -234,13 +234,13 @@ def _renamed(pieces: Iterable[Piece], ctx: Context, name: str) -> Iterator[Piece
 
 @fault("tool.name-with-namespace", layer=Layer.MODEL, breaks={"tool.name.declared"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """The name comes with the namespace of the prompt's template."""
+    """The name includes the namespace of the prompt's template."""
     return _renamed(pieces, ctx, "functions.NAME")
 
 
 @fault("tool.name-with-marker", layer=Layer.MODEL, breaks={"tool.name.declared"})
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """The name comes with the marker that follows it."""
+    """The name includes the marker that follows it."""
     return _renamed(pieces, ctx, "NAME<|channel|>commentary")
 
 

@@ -84,7 +84,7 @@ def _(body: Body, ctx: Context) -> Body:
     source="https://github.com/vllm-project/vllm/issues/40148",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A named function is a 500 without stream: an assertion about what the model said (not with strict)."""
+    """A named function gets a 500 without stream: an assertion about the model's output fails (not with strict)."""
     if answer.status != 200 or answer.stream:
         return answer
     return crash_when(lambda body: _names_one(body) and "strict" not in str(body["tools"]), answer, ctx)
@@ -142,7 +142,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("tool.required-refused", layer=Layer.PARAMS, breaks={"tool.choice.accepted"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """tool_choice "required" is a 400."""
+    """tool_choice "required" gets a 400."""
     if chat.body.get("tool_choice") == "required":
         raise invalid("Invalid value: 'required'. 'tool_choice' supports: 'none', 'auto'.", "tool_choice")
     return chat
@@ -164,7 +164,7 @@ def _declared(body: Body) -> list[Any]:
     source="https://github.com/kekzl/imp/issues/1265",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A named function that is not declared gives a call of some other one."""
+    """tool_choice with the name of an undeclared function gives a call of some other one."""
 
     def forgiven(body: Body) -> None:
         if _names_one(body) and body["tool_choice"].get("function", {}).get("name") not in _declared(body):
@@ -193,7 +193,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("tool.choice-unknown-as-auto", layer=Layer.REQUEST, breaks={"tool.choice.bad-refused"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A tool_choice that nobody knows is taken for auto."""
+    """An unknown tool_choice is taken for auto."""
 
     def forgiven(body: Body) -> None:
         choice = body.get("tool_choice")
@@ -205,7 +205,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("tool.choice-unknown-500", layer=Layer.HTTP, breaks={"tool.choice.bad-refused"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A tool_choice that nobody knows is a 500 (vLLM 0.8.5)."""
+    """An unknown tool_choice gets a 500 (vLLM 0.8.5)."""
     return crash_when(lambda body: body.get("tool_choice") == "sometimes", answer, ctx)
 
 
@@ -214,13 +214,13 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("tool.allowed-ignored", layer=Layer.PARAMS, breaks={"tool.choice.allowed-tools"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Of allowed_tools the mode is read, and not the list."""
+    """The server reads the mode of allowed_tools, but not the list."""
     return replace(chat, tool_choice=replace(chat.tool_choice, allowed=None))
 
 
 @fault("tool.custom-ignored", layer=Layer.REQUEST, breaks={"tool.custom.supported-or-refused"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Custom tools are left out in silence, and the choice of one with them."""
+    """Custom tools are silently left out, along with a tool_choice that names one."""
 
     def dropped(body: Body) -> None:
         tools = body.get("tools")
@@ -239,7 +239,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     source="https://github.com/Continuum-AI-Corp/OrcaRouter-Lite/issues/131",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """The deprecated functions and function_call are dropped in silence: chat comes back."""
+    """The deprecated functions and function_call are silently dropped: chat comes back."""
 
     def dropped(body: Body) -> None:
         body.pop("functions", None)

@@ -157,7 +157,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     source="https://github.com/vllm-project/vllm/issues/16340",
 )
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """A call of a named function has no id, as vLLM 0.8 streamed it."""
+    """A call of a named function has no id, as in vLLM 0.8."""
 
     def change(call: Body, first: bool) -> None:
         if ctx.chat and ctx.chat.tool_choice.name:
@@ -306,7 +306,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
     source="https://github.com/n4ze3m/page-assist/issues/614",
 )
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """Each delta with text has `tool_calls: []` too."""
+    """Each delta with text also has `tool_calls: []`."""
     for chunk in chunks:
         choices = [
             {**c, "delta": {**c["delta"], "tool_calls": []}} if c["delta"].get("content") else c

@@ -30,7 +30,7 @@ def _rewritten(chat: ChatRequest, change: Callable[[Message], Message]) -> ChatR
     breaks={"tool.history.null-content-accepted", "tool.history.own-message-accepted"},
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """An assistant message must have a text, tool calls or not."""
+    """An assistant message must have a text, with tool calls or without."""
     if any(m.role == "assistant" and m.content is None for m in chat.messages):
         raise invalid("Invalid value for 'messages[3].content': expected a string, got null.", "messages[3].content")
     return chat
@@ -44,7 +44,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
     source="https://github.com/ogx-ai/ogx/issues/1751",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """An assistant message whose content is "" is a 400; null would do."""
+    """An assistant message whose content is "" gets a 400; null would do."""
     if any(m.role == "assistant" and m.content == "" for m in chat.messages):
         raise invalid("Invalid 'messages[3].content': an empty string.", "messages[3].content")
     return chat
@@ -114,7 +114,7 @@ def _nulls(body: Body) -> bool:
     source="https://github.com/sigoden/aichat/issues/1296",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """tool_calls: null in a message is a 500: type must be array, but is null."""
+    """tool_calls: null in a message gets a 500: type must be array, but is null."""
     return crash_when(_nulls, answer, ctx)
 
 
@@ -141,7 +141,7 @@ def _parts(message: Body) -> list[Body]:
     source="https://github.com/Neroued/ninfer/issues/56",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A tool result in parts is a 400."""
+    """A tool result in parts gets a 400."""
     if any(_parts(m) for m in messages(chat.body)):
         raise invalid("Invalid type for 'messages[4].content': expected a string.", "messages[4].content")
     return chat
@@ -172,7 +172,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     source="https://github.com/raullenchai/Rapid-MLX/issues/731",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A tool result in parts is an empty one."""
+    """A tool result in parts counts as an empty one."""
 
     def dropped(message: Body) -> None:
         if _parts(message):
@@ -204,7 +204,7 @@ def _orphan(body: Body) -> bool:
 
 @fault("tool.orphan-crashes", layer=Layer.HTTP, breaks={"tool.history.orphan-no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A result without a call is a KeyError in the template, and a 500."""
+    """A result without a call causes a KeyError in the template, and a 500."""
     return crash_when(_orphan, answer, ctx)
 
 
@@ -220,13 +220,13 @@ def _bad_arguments(body: Body) -> bool:
 
 @fault("tool.history-arguments-crash", layer=Layer.HTTP, breaks={"tool.history.edge-no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Arguments in the history are parsed, and what does not parse is a 500."""
+    """Arguments in the history are parsed, and those that do not parse get a 500."""
     return crash_when(_bad_arguments, answer, ctx)
 
 
 @fault("tool.result-object-crashes", layer=Layer.HTTP, breaks={"tool.history.edge-no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A result that is an object is a 500: can only concatenate str."""
+    """A result that is an object gets a 500: can only concatenate str."""
     return crash_when(lambda body: any(isinstance(m.get("content"), dict) for m in messages(body)), answer, ctx)
 
 
@@ -242,7 +242,7 @@ def _empty_calls(message: Body) -> bool:
     source="https://github.com/vllm-project/vllm/issues/12937",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """tool_calls: [] in the history is a 500: the template takes the first of none."""
+    """tool_calls: [] in the history gets a 500: the template takes the first of none."""
     return crash_when(lambda body: any(_empty_calls(m) for m in messages(body)), answer, ctx)
 
 
@@ -254,7 +254,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/vllm-project/vllm/issues/30648",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """tool_calls: [] makes the template pass over the text of the message."""
+    """tool_calls: [] makes the template ignore the text of the message."""
 
     def hidden(message: Body) -> None:
         if _empty_calls(message):

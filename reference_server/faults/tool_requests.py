@@ -26,7 +26,7 @@ def _functions(ctx: Context) -> list[Body]:
     source="https://github.com/theroyallab/tabbyAPI/issues/485",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A function without parameters is a 422."""
+    """A function without parameters gets a 422."""
     if any(tool.parameters is None for tool in chat.tools):
         raise ApiError(422, "tools.0.function.parameters: field required", param="tools")
     return chat
@@ -54,13 +54,13 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
     source="https://github.com/ogx-ai/ogx/issues/6017",
 )
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """parameters: {} is a 500."""
+    """parameters: {} gets a 500."""
     return crash_when(lambda body: any(f.get("parameters") == {} for f in functions(body)), answer, ctx)
 
 
 @fault("tool.schema-500", layer=Layer.HTTP, breaks=_NO_5XX, source="https://github.com/noonghunna/club-3090/issues/45")
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A keyword that the grammar compiler does not know is a 500."""
+    """A keyword that the grammar compiler does not know gets a 500."""
     return crash_when(lambda body: "dependentRequired" in str(functions(body)), answer, ctx)
 
 
@@ -72,7 +72,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     source="https://github.com/ggml-org/llama.cpp/issues/25923",
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A schema for which there is no grammar is a 400, whether the tool is strict or not."""
+    """A schema for which there is no grammar gets a 400, whether the tool is strict or not."""
     if any(re.search(r"'pattern': '\[|100000", str(tool.parameters)) for tool in chat.tools):
         raise invalid("JSON schema conversion failed: Pattern must start with '^' and end with '$'", "tools")
     return chat
@@ -80,7 +80,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("tool.strict-false-refused", layer=Layer.PARAMS, breaks={"tool.strict.false-or-null-accepted"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """strict must be true where it is there."""
+    """strict must be true where it is present."""
     if any(f.get("strict", True) is not True for f in _functions(ctx)):
         raise invalid("Invalid value for 'strict': only true is supported.", "tools[0].function.strict")
     return chat
@@ -88,7 +88,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("tool.list-limited", layer=Layer.PARAMS, breaks={"tool.list.128-accepted"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """More than twenty tools are a 400."""
+    """More than twenty tools get a 400."""
     if len(chat.tools) > 20:
         raise invalid("Invalid 'tools': at most 20 functions are supported.", "tools", "array_above_max_length")
     return chat
@@ -96,7 +96,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("tool.result-limited", layer=Layer.PARAMS, breaks={"tool.result.long-accepted"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A message of more than 4,000 characters is a 413."""
+    """A message of more than 4,000 characters gets a 413."""
     if any(m.role == "tool" and len(m.content or "") > 4000 for m in chat.messages):
         raise ApiError(413, "A tool result has at most 4000 characters.", param="messages")
     return chat
@@ -104,7 +104,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("tool.result-cut", layer=Layer.PARAMS, breaks={"tool.result.long-accepted"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Of a long tool result the first 500 characters are read, and nothing says so."""
+    """Only the first 500 characters of a long tool result are read, and nothing says so."""
     kept = (replace(m, content=m.content[:500]) if m.role == "tool" and m.content else m for m in chat.messages)
     return replace(chat, messages=tuple(kept))
 
@@ -116,7 +116,7 @@ _ODD = re.compile(r"^_|-")
 
 @fault("tool.name-dash-refused", layer=Layer.PARAMS, breaks={"tool.name.legal-accepted"})
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A name must be an identifier: one with a dash, or a digit in front, is a 400."""
+    """A name must be an identifier: one with a dash, or a digit in front, gets a 400."""
     for tool in chat.tools:
         if not tool.name.isidentifier():
             raise invalid(f"Invalid function name '{tool.name}'.", "tools[0].function.name", "invalid_value")
@@ -188,7 +188,7 @@ def _usable(tool: Any) -> bool:
 
 @fault("tool.bad-definition-dropped", layer=Layer.REQUEST, breaks={"tool.definition.bad-refused"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A tool that cannot be used is left out in silence."""
+    """A tool that cannot be used is silently left out."""
 
     def dropped(body: Body) -> None:
         tools = body.get("tools")
@@ -201,13 +201,13 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("tool.bad-definition-500", layer=Layer.HTTP, breaks={"tool.definition.bad-refused"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A tool without a name is a KeyError, and a 500."""
+    """A tool without a name causes a KeyError, and a 500."""
     return crash_when(lambda body: any("name" not in f for f in functions(body)), answer, ctx)
 
 
 @fault("tool.list-empty-500", layer=Layer.HTTP, breaks={"tool.list.empty-no-5xx"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """An empty list of tools is a 500: list index out of range."""
+    """An empty list of tools gets a 500: list index out of range."""
     return crash_when(lambda body: body.get("tools") == [] and "tool_choice" not in body, answer, ctx)
 
 
@@ -217,7 +217,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     breaks={"tool.history.null-content-accepted", "tool.history.own-message-accepted", "role.basic.accepted"},
 )
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """The chat template has no role tool: a history with a result is a 400."""
+    """The chat template has no role tool: a history with a result gets a 400."""
     if any(m.get("role") == "tool" for m in messages(asked(ctx.http))):
         raise invalid("Conversation roles must alternate user/assistant/user/assistant/...", "messages")
     return chat

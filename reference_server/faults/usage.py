@@ -84,7 +84,7 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("usage.stream-options-ignored", layer=Layer.REQUEST, breaks={"usage.stream-options.needs-stream"})
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """stream_options without stream is accepted in silence."""
+    """stream_options without stream is silently accepted."""
     try:
         asked = json.loads(request.body)
     except ValueError:
@@ -201,7 +201,7 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
     source="https://github.com/ogx-ai/ogx/issues/5122",
 )
 def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
-    """The usage of each chunk counts what is new in it, so that prompt_tokens falls to 0 after the first."""
+    """The usage of each chunk counts only what is new in it, so that prompt_tokens falls to 0 after the first."""
     asked = ctx.chat is not None and ctx.chat.include_usage and not _continuous(ctx.chat)
     first = True
     for chunk in chunks:

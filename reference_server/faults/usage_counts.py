@@ -79,7 +79,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
     source="https://github.com/ggml-org/llama.cpp",
 )
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """Of n choices only the first is counted, as llama.cpp does."""
+    """Only the first of n choices is counted, as in llama.cpp."""
     for piece in pieces:
         yield replace(piece, tokens=0) if piece.index else piece
 
@@ -115,6 +115,6 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
     },
 )
 def _(body: Body, ctx: Context) -> Body:
-    """Of a conversation only the last message is counted as prompt."""
+    """Only the last message of a conversation is counted as prompt."""
     several = ctx.chat is not None and len(ctx.chat.messages) > 1
     return recounted(body, prompt=3) if several and body.get("usage") else body

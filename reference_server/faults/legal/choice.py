@@ -39,7 +39,7 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("legal.plain-vendor-members", layer=Layer.MESSAGE, breaks=_NOTHING)
 def _(body: Body, ctx: Context) -> Body:
-    """Members of engines: stop_reason, matched_stop, timings, prompt_logprobs, reasoning null."""
+    """Engines' own members: stop_reason, matched_stop, timings, prompt_logprobs, reasoning null."""
     if "choices" not in body:
         return body
 
@@ -77,7 +77,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
 
 @fault("legal.cut-call-dropped", layer=Layer.MODEL, breaks=_NOTHING)
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """A forced call that the limit cut off is dropped, in both modes: what is left is no text, and length."""
+    """A forced call that the limit cut off is dropped, in both modes: no text is left, and finish_reason is length."""
     held: dict[int, list[Piece]] = {}
     for piece in pieces:
         if piece.kind in (PieceKind.CALL_START, PieceKind.CALL_ARGS):
@@ -110,7 +110,7 @@ def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
 
 @fault("legal.thought-only", layer=Layer.MESSAGE, breaks={"reasoning.usage.counted"})
 def _(body: Body, ctx: Context) -> Body:
-    """A sampled answer of one choice was cut while it still thought: reasoning_content, and content null."""
+    """A sampled answer of one choice was cut while the model still thought: reasoning_content, and content null."""
 
     def change(choice: Body) -> None:
         if choice["finish_reason"] == "length" and not choice["message"].get("tool_calls"):

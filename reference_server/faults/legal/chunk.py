@@ -104,7 +104,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 
 @fault("legal.vendor-members", layer=Layer.CHUNK, breaks=())
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """What vLLM, SGLang and llama.cpp add: stop_reason, token_ids, matched_stop, timings."""
+    """Members that vLLM, SGLang and llama.cpp add: stop_reason, token_ids, matched_stop, timings."""
 
     def edit(chunk: dict[str, Any]) -> None:
         for choice in chunk["choices"]:
@@ -158,7 +158,7 @@ def _(chunks: Chunks, ctx: Context) -> Chunks:
 
 @fault("legal.choices-empty-heartbeat", layer=Layer.CHUNK, breaks=())
 def _(chunks: Chunks, ctx: Context) -> Chunks:
-    """A complete chunk with no choices stands between others: a heartbeat that LangChain's timeout hears, too."""
+    """A complete chunk with no choices stands between others: a heartbeat that even LangChain's timeout hears."""
     for number, chunk in enumerate(chunks):
         yield chunk
         if number == 2 and chunk["choices"]:

@@ -50,7 +50,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("legal.model-defaulted", layer=Layer.REQUEST, breaks=())
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A server with one model answers requests that name none."""
+    """A server with one model answers requests that name no model."""
     if request.path != "/v1/chat/completions":
         return request
     return changed(request, lambda body: body.setdefault("model", ctx.config.model) and None)

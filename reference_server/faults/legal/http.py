@@ -38,7 +38,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("legal.chunked-json", layer=Layer.HTTP, breaks=())
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Plain bodies are chunked, too, in pieces that cut characters."""
+    """Plain bodies are chunked as well, in pieces that cut characters."""
     if answer.stream:
         return answer
     data = b"".join(frame.data for frame in answer.body)

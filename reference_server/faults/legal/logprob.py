@@ -46,13 +46,13 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("legal.logprob-clipped", layer=Layer.MODEL, breaks=_NOTHING)
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """Nothing is below -100: a floor of its own."""
+    """No value is below -100: the server has a floor of its own."""
     return _values(pieces, lambda value: max(value, -100.0))
 
 
 @fault("legal.logprob-floor", layer=Layer.MODEL, breaks=_NOTHING)
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """Whatever is rarer than one in a thousand has -9999, the documented floor."""
+    """A token rarer than one in a thousand has -9999, the documented floor."""
     return _values(pieces, lambda value: value if value > -7 else -9999.0)
 
 
@@ -82,7 +82,7 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("legal.logprob-chosen-besides", layer=Layer.MODEL, breaks=_NOTHING)
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """A chosen token that is not among the k likeliest stands there as one more, at the end."""
+    """A chosen token that is not among the k likeliest is one more alternative, at the end."""
 
     def change(e: TokenLogprob) -> TokenLogprob:
         inside = not e.top or any(o.token == e.chosen.token for o in e.top)
@@ -153,7 +153,7 @@ def _(chunks: Iterator[Body], ctx: Context) -> Iterator[Body]:
 
 @fault("legal.logprob-tool-tokens", layer=Layer.MODEL, breaks=_NOTHING)
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """The tokens of calls have entries, too, in both modes."""
+    """The tokens of calls have entries as well, in both modes."""
     for piece in pieces:
         seen = piece.kind is PieceKind.CALL_ARGS and ctx.chat is not None and ctx.chat.logprobs
         yield replace(piece, logprobs=scored_text(piece)) if seen else piece
@@ -184,7 +184,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("legal.logprob-reasoning", layer=Layer.MESSAGE, breaks={"reasoning.usage.counted"})
 def _(body: Body, ctx: Context) -> Body:
-    """The message has its reasoning in a member of its own, and the entries cover it, too."""
+    """The message has its reasoning in a member of its own, and the entries cover it as well."""
     if not isinstance(body.get("choices"), list) or ctx.chat is None or ctx.chat.top_logprobs != 20:
         return body
     made = copy.deepcopy(body)

@@ -89,7 +89,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("legal.aborts-after-1s", layer=Layer.MODEL, breaks=())
 def _(pieces: Iterator[Piece], ctx: Context) -> Iterator[Piece]:
-    """The server notices at its next look that a client has left, a second later."""
+    """The server notices only at its next check, a second later, that a client has left."""
     return deaf_for(pieces, ctx, 1.0)
 
 
@@ -109,7 +109,7 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("legal.cached-tokens-now-and-then", layer=Layer.MESSAGE, breaks={"usage.details.integers"})
 def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """prompt_tokens_details is null unless something of the prompt was in the cache, as in vLLM."""
+    """prompt_tokens_details is null unless part of the prompt was in the cache, as in vLLM."""
     usage = body.get("usage")
     if not isinstance(usage, dict) or str(body.get("id"))[-1:] in "13579bdf":
         return body
@@ -118,7 +118,7 @@ def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
 
 @fault("legal.cached-details-when-cached", layer=Layer.MESSAGE, breaks=())
 def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """prompt_tokens_details is there only when something of the prompt was in the cache: from a second answer on."""
+    """prompt_tokens_details is present only when part of the prompt was in the cache: from a second answer on."""
     usage = body.get("usage")
     if not isinstance(usage, dict):
         return body
@@ -130,7 +130,7 @@ def _(body: dict[str, Any], ctx: Context) -> dict[str, Any]:
 
 @fault("legal.version-headers", layer=Layer.HTTP, breaks=())
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """Every answer has OpenAI's version header, and chat answers the version that their query asks for."""
+    """Every answer has OpenAI's version header; in chat answers it is the version that their query asks for."""
     asked = re.search(r"[?&]api-version=([^&]+)", ctx.http.target)
     named = {"api_version": asked.group(1)} if asked else {}
     return replace(answer, headers=answer.with_headers(openai_version="2020-10-01", **named))
@@ -144,5 +144,5 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
 
 @fault("legal.gzip-flushed-now-and-then", layer=Layer.HTTP, breaks={"sse.header.no-length-or-encoding"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
-    """A stream is compressed with gzip, and flushed after a few events, as a server does that sends what has come."""
+    """A stream is compressed with gzip and flushed after every few events, as by a server that sends what it has."""
     return packed(answer, "gzip", lambda held: held > 700) if answer.stream and accepts(ctx, "gzip") else answer

@@ -64,7 +64,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("legal.max-tokens-wins", layer=Layer.PARAMS, breaks=())
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Of both limits max_tokens holds."""
+    """Given both limits, max_tokens holds."""
     old = chat.body.get("max_tokens")
     return replace(chat, max_tokens=old) if isinstance(old, int) else chat
 
@@ -81,7 +81,7 @@ def _clamp(body: Body) -> None:
 
 @fault("legal.limits-clamped", layer=Layer.REQUEST, breaks=())
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Odd limits mean "as much as there is", a temperature above 2 is 2, and seed -1 is none, as in llama.cpp."""
+    """Odd limits mean "as much as possible", a temperature above 2 counts as 2, seed -1 as none, as in llama.cpp."""
     return changed(request, _clamp)
 
 

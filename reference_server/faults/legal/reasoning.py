@@ -78,7 +78,7 @@ def _(pieces: Pieces, ctx: Context) -> Pieces:
 
 @fault("legal.reasoning-ends-early", layer=Layer.MODEL, breaks=_NOTHING)
 def _(pieces: Pieces, ctx: Context) -> Pieces:
-    """The model ends in its thoughts: stop, and no content. That is its doing, not the server's."""
+    """The model stops within its thoughts: finish_reason stop, no content. That is its doing, not the server's."""
     thought = False
     for piece in pieces:
         free = ctx.chat is not None and ctx.chat.response_format.kind == "text" and not ctx.chat.tools
@@ -112,7 +112,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("legal.reasoning-switch-unknown", layer=Layer.PARAMS, breaks=_NOTHING)
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Switches of other engines are passed over: only reasoning_effort turns thoughts off."""
+    """Other engines' switches are ignored: only reasoning_effort turns thoughts off."""
     names = ("chat_template_kwargs", "include_reasoning", "separate_reasoning")
     return replace(chat, body={k: v for k, v in chat.body.items() if k not in names})
 

@@ -26,7 +26,7 @@ def _is_picture(url: str) -> bool:
 
 @fault("legal.vision", layer=Layer.REQUEST, breaks=())
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """The model reads pictures: each is 85 words or so of the prompt; one whose base64 is wrong is a 400."""
+    """The model reads pictures: each is 85 words or so of the prompt; one whose base64 is wrong gets a 400."""
     return see(request, _is_picture)
 
 
@@ -69,7 +69,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("legal.system-by-default", layer=Layer.PARAMS, breaks=())
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """Without a system message the template writes one of its own, as for Qwen (developer is none to it)."""
+    """Without a system message the template writes one of its own, as for Qwen (developer does not count as one)."""
     if chat.messages[0].role == "system":
         return chat
     default = Message("system", "You are Tiny, made for tests. You are a helpful assistant.")
@@ -113,7 +113,7 @@ def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
 
 @fault("legal.assistant-without-text", layer=Layer.REQUEST, breaks=())
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Content null, or no content, of the assistant is an empty text."""
+    """An assistant message with null or no content counts as an empty text."""
 
     def filled(message: Body) -> None:
         calls = message.get("tool_calls") or message.get("function_call")
@@ -166,7 +166,7 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("legal.model-snapshot-echoed", layer=Layer.MESSAGE, breaks=())
 def _(body: Body, ctx: Context) -> Body:
-    """Plain answers name the version that an alias stands for; it is in the list, too."""
+    """Plain answers name the version that an alias stands for; the list has both."""
     if body.get("object") == "list":
         return {**body, "data": [*body["data"], {**body["data"][0], "id": f"{ctx.config.model}-2024-02-29"}]}
     return {**body, "model": f"{body['model']}-2024-02-29"} if "choices" in body else body

@@ -52,14 +52,14 @@ _layout(
 )
 _layout(
     "legal.schema-escapes",
-    "Constrained JSON writes what is not ASCII as escapes.",
+    "Constrained JSON writes characters beyond ASCII as escapes.",
     _dumped,
     "unicode",
     "branch",
 )
 _layout(
     "legal.schema-blanks",
-    "Between two tokens of constrained JSON are 40 blanks.",
+    "Constrained JSON has 40 blanks between two tokens.",
     lambda text: text.replace(": ", ":" + " " * 40),
     *_SMALL,
 )
@@ -108,13 +108,13 @@ _refuses(
 )
 _refuses(
     "legal.schema-word-needed",
-    "json_object is refused where the messages do not have the word JSON.",
+    "json_object is refused where the messages do not contain the word JSON.",
     lambda chat: _form(chat) == "json_object" and not any("json" in (m.content or "").lower() for m in chat.messages),
     invalid("'messages' must contain the word 'json' in some form.", "messages"),
 )
 _refuses(
     "legal.schema-subset-only",
-    "Strict schemas outside of OpenAI's subset are refused.",
+    "Strict schemas outside OpenAI's subset are refused.",
     _outside,
     invalid("Invalid schema for response_format: 'additionalProperties' must be false.", "response_format"),
 )
@@ -170,6 +170,6 @@ def _(body: Body, ctx: Context) -> Body:
 
 @fault("legal.schema-choice-unknown", layer=Layer.PARAMS, breaks=())
 def _(chat: ChatRequest, ctx: Context) -> ChatRequest:
-    """A server that does not know structured_outputs passes it over."""
+    """A server that does not know structured_outputs ignores it."""
     unknown = "structured_outputs" in chat.body
     return replace(chat, response_format=replace(chat.response_format, kind="text")) if unknown else chat

@@ -109,7 +109,7 @@ def _(frames: Iterator[Frame], ctx: Context) -> Iterator[Frame]:
 
 @fault("legal.unicode-separators", layer=Layer.CHUNK, breaks=())
 def _(chunks: Iterator[dict[str, object]], ctx: Context) -> Iterator[dict[str, object]]:
-    """Chunks hold raw U+2028 and U+0085, which are no line ends here, in a field of their own."""
+    """Chunks hold raw U+2028 and U+0085, which do not end a line here, in a field of their own."""
     for chunk in chunks:
         chunk["note"] = "one\u2028two\u0085three\ufeff"
         yield chunk

@@ -68,7 +68,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
 
 @fault("legal.duplicate-tools", layer=Layer.REQUEST, breaks=())
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """Of two functions of one name the first counts, and strict is true for any word."""
+    """Of two functions with one name the first counts, and any word for strict means true."""
 
     def lenient(body: Body) -> None:
         seen: dict[Any, Any] = {}
@@ -91,7 +91,7 @@ def _(request: HttpRequest, ctx: Context) -> HttpRequest:
     source="https://github.com/raullenchai/Rapid-MLX/issues/731",
 )
 def _(request: HttpRequest, ctx: Context) -> HttpRequest:
-    """A result that answers no call is taken as a result; so is one that is null, absent, or an object."""
+    """The server accepts a result that answers no call, and one that is null, absent, or an object."""
 
     def accepted(body: Body) -> None:
         for message in messages(body):

@@ -121,7 +121,7 @@ _LONG = _request(_COUNT, LONG_TOKENS)
 
 @conversation(
     "cancel-black-box",
-    "A short request alone, beside four long streams, and after they were left.",
+    "A short request alone, beside four long streams, and after the client left them.",
     exclusive=True,
     load=True,
 )
@@ -148,7 +148,9 @@ async def _(session: Session) -> None:
         await session.sleep(BETWEEN)
 
 
-@conversation("cancel-gpu", "A long stream is left; the use of the GPUs around it.", exclusive=True, load=True)
+@conversation(
+    "cancel-gpu", "A client leaves a long stream; the use of the GPUs before and after.", exclusive=True, load=True
+)
 async def _(session: Session) -> None:
     look = replace(_METRICS, gpu=True)
     idle = used(await session.send("rest", look))
@@ -180,7 +182,9 @@ async def _look_at_gpus(session: Session, step: str, where: Scenario, level: flo
             return
 
 
-@conversation("cancel-stream", "A long stream, left in its middle; the gauges around it.", exclusive=True, load=True)
+@conversation(
+    "cancel-stream", "A client leaves a long stream midway; the gauges before and after.", exclusive=True, load=True
+)
 async def _(session: Session) -> None:
     await _leave_one(session, _LONG, settle=True)
 
@@ -192,7 +196,7 @@ async def _(session: Session) -> None:
 
 @conversation("cancel-prefill", "A long prompt whose client leaves before the first token.", exclusive=True, load=True)
 async def _(session: Session) -> None:
-    # It shall fit into a context of 4,096 tokens, or 8,192 single letters. (The bundled server can be asked to wait.)
+    # It must fit into a context of 4,096 tokens, or 8,192 single letters. (The bundled server can be asked to wait.)
     prompt = "wireproof pads this message. " * 200 + "[wait 2 s] " + _COUNT
     await _leave_one(session, _request(prompt, LONG_TOKENS // 2), early=True)
 
@@ -215,7 +219,7 @@ _ONE_VALUE = {
 
 @conversation(
     "cancel-structured",
-    "A long stream under a strict schema, left in its middle.",
+    "A long stream under a strict schema, whose client leaves midway.",
     exclusive=True,
     load=True,
     optional="strict json_schema",
@@ -229,7 +233,7 @@ async def _(session: Session) -> None:
 MOST_HOLDERS = 20
 
 
-@conversation("cancel-queued", "A stream that waits for a place, and whose client leaves.", exclusive=True, load=True)
+@conversation("cancel-queued", "A stream that waits in the queue, and whose client leaves.", exclusive=True, load=True)
 async def _(session: Session) -> None:
     found = await _gauge(session)
     if found is None or found[1] > 0:  # nobody shall wait for our sake who uses the target
@@ -271,7 +275,12 @@ async def _look_at_load(
     return seen
 
 
-@conversation("cancel-others", "A stream is left: one beside it, and the next with its id.", exclusive=True, load=True)
+@conversation(
+    "cancel-others",
+    "A client leaves a stream; another runs beside it, and the next has its id.",
+    exclusive=True,
+    load=True,
+)
 async def _(session: Session) -> None:
     await session.send("alone", _request(_COUNT, 12))
     # One id is the beginning of the other: some engines abort by prefix.
@@ -289,7 +298,9 @@ async def _(session: Session) -> None:
 MANY, EARLY = 30, 20
 
 
-@conversation("cancel-many", "Thirty streams left after some events, then a request.", exclusive=True, load=True)
+@conversation(
+    "cancel-many", "Thirty streams whose clients leave after some events, then a request.", exclusive=True, load=True
+)
 async def _(session: Session) -> None:
     await session.send("before", _SHORT)
     for _ in range(MANY):
@@ -298,7 +309,9 @@ async def _(session: Session) -> None:
     await session.send("then", _SHORT)
 
 
-@conversation("cancel-early", "Twenty requests left within 15 ms, then four at a time.", exclusive=True, load=True)
+@conversation(
+    "cancel-early", "Twenty requests whose clients leave within 15 ms, then four at a time.", exclusive=True, load=True
+)
 async def _(session: Session) -> None:
     four = [("before", _SHORT)] * 4
     await session.together(*four)

@@ -20,7 +20,7 @@ async def _(session: Session) -> None:
     await session.together(*((f"request-{n:02}", _chat(f"number {n}")) for n in range(FLOOD)))
 
 
-@conversation("error-then-valid", "Good requests over the connection of a bad one.", exclusive=True, valid=False)
+@conversation("error-then-valid", "Valid requests over the connection of an invalid one.", exclusive=True, valid=False)
 async def _(session: Session) -> None:
     good = _chat("hello")
     await session.send("valid", good)
@@ -67,7 +67,7 @@ _MALFORMED = {
 }
 
 
-@conversation("auth-malformed", "Authorization headers that are none.", valid=False)
+@conversation("auth-malformed", "Malformed Authorization headers.", valid=False)
 async def _(session: Session) -> None:
     for name, value in _MALFORMED.items():
         wrong = replace(_chat("hello"), headers={"Authorization": value}, authorize=False, valid=False)

@@ -61,7 +61,7 @@ async def _(session: Session) -> None:
 STREAMS = 8
 
 
-@conversation("parallel-streams", "Eight streams at a time.", exclusive=True, load=True)
+@conversation("parallel-streams", "Eight streams at once.", exclusive=True, load=True)
 async def _(session: Session) -> None:
     made = [_request(f"Count from {n} to 100, separated by commas.", 64, stream=True) for n in range(1, STREAMS + 1)]
     await session.together(*[(f"stream-{n}", scenario) for n, scenario in enumerate(made)])

@@ -98,7 +98,7 @@ async def _(session: Session) -> None:
 
 @conversation(
     "role-odd-forms",
-    "Forms that a server may refuse: a member that nobody knows, and an assistant without a text.",
+    "Forms that a server may refuse: an unknown member, and an assistant message without a text.",
     valid=False,
 )
 async def _(session: Session) -> None:
@@ -116,7 +116,7 @@ async def _(session: Session) -> None:
 _ANSWER_LIMIT = 100_000
 
 
-@conversation("role-own-answer", "An answer of the server's own, sent back as it came, with one more question.")
+@conversation("role-own-answer", "The server's own answer, sent back as it came, with one more question.")
 async def _(session: Session) -> None:
     asked = [_user("Say hello in one short sentence.")]
     x = await session.send("first", _request(asked, tokens=8))

@@ -48,7 +48,7 @@ _CONTROL = Scenario(
 )
 
 
-@conversation("schema-bad", "Schemas that are none, with a plain request after each.", valid=False)
+@conversation("schema-bad", "Invalid schemas, with a plain request after each.", valid=False)
 async def _(session: Session) -> None:
     for name, schema in _BAD.items():
         await session.send(f"bad-{name}", _request(name, "Say hello.", schema, valid=False, max_tokens=12))

@@ -48,7 +48,7 @@ def token_ids(x: Exchange) -> list[int]:
 
 @conversation(
     "tokenize",
-    "A text to tokens and back, messages to tokens and to the chat, what is said of the model, and bodies to refuse.",
+    "A text to tokens and back, messages to tokens and to chat, the model's card, and bodies to refuse.",
     valid=False,
 )
 async def _(session: Session) -> None:

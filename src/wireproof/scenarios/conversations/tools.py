@@ -75,7 +75,7 @@ async def _(session: Session) -> None:
         await session.send(step, _scenario(step, messages, [_WEATHER]))
 
 
-@conversation("tool-code-word", "A code word in a tool's result; before, the same in a user message.", optional="tools")
+@conversation("tool-code-word", "A code word in a tool's result, and before that in a user message.", optional="tools")
 async def _(session: Session) -> None:
     said = f"The code word is {CODE_WORD}"
     tool = _tool("get_code", "The code word of a city.")
