@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from wireproof.read.endpoints import exchange_of
-from wireproof.read.exchange import Exchange
+from wireproof.read.chat import Chat
 from wireproof.record.proxy import PLACEHOLDER, Tap
 from wireproof.record.target import Limits, parse_target
 from wireproof.wire.transcript import Ending, Transcript
@@ -78,7 +78,7 @@ def test_requests_of_one_connection_are_told_apart() -> None:
 
     with listen(talk) as port:
         found = _tapped(f"http://127.0.0.1:{port}/below/v1", client)
-    assert [x.completion["choices"][0]["message"]["content"] for x in map(Exchange, found)] == ["answer 1", "answer 2"]
+    assert [x.completion["choices"][0]["message"]["content"] for x in map(Chat, found)] == ["answer 1", "answer 2"]
     assert [t.ending for t in found] == [Ending.COMPLETE, Ending.COMPLETE]
     assert [t.tags.reused for t in found] == [False, True] and found[0].connection == found[1].connection
     assert [a.path for a in seen] == ["/below/v1/chat/completions"] * 2
@@ -137,7 +137,7 @@ def test_a_body_that_ends_with_its_connection() -> None:
 
     with answering(answer) as url:
         found = _tapped(url, _ask)
-    assert found[0].ending is Ending.COMPLETE and exchange_of(found[0]).done
+    assert found[0].ending is Ending.COMPLETE and Chat(found[0]).done
 
 
 def test_a_client_that_leaves_is_passed_on_at_once() -> None:

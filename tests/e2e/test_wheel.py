@@ -65,7 +65,7 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
         tracked = [p for p in ROOT.joinpath(folder).rglob("*") if p.is_file() and not left_out & set(p.parts)]
         missing = {f"wireproof/{p.relative_to(ROOT).as_posix()}" for p in tracked} - held
         assert not missing
-    for name in ("py.typed", "schemas/run.schema.json", "suites/pytest.ini", "fixtures/schemas/openai/LICENSE"):
+    for name in ("py.typed", "stored/run.schema.json", "suites/pytest.ini", "fixtures/schemas/openai/LICENSE"):
         assert f"wireproof/{name}" in held
     licences = {name for name in names if ".dist-info/licenses/" in name}
     assert licences == {

@@ -58,7 +58,7 @@ class Judge:
 
     def single(self, r: Rule, x: Exchange) -> Verdict | None:
         """The verdict of a rule for single exchanges on one of them; None when it does not concern it."""
-        if r.check is None or not isinstance(r.on, Each) or not _concerns(r.on, x):
+        if r.check is None or not isinstance(r.on, Each) or not _concerns(r, r.on, x):
             return None
         found = _judge_once(r, (x,), (x,))
         return Verdict(r.id, _case(x), found.status, (found.violation,) if found.violation else (), found.reason)
@@ -94,7 +94,7 @@ class Judge:
     def _each(self, r: Rule, on: Each) -> list[Verdict]:
         by_case: dict[str, list[_Result]] = {}
         for x in self._exchanges:
-            if _concerns(on, x):
+            if _concerns(r, on, x):
                 by_case.setdefault(_case(x), []).append(self._run(r, (x,), (x,)))
         return [_combine(r.id, case, results) for case, results in by_case.items()]
 
@@ -135,7 +135,7 @@ class Judge:
             self._twins = find_twins(self._exchanges)
         by_case: dict[str, list[_Result]] = {}
         for plain, stream in self._twins:
-            if _concerns(on, plain) and _concerns(on, stream):
+            if _concerns(r, on, plain) and _concerns(r, on, stream):
                 case = f"{plain.scenario} ~ {stream.scenario}"
                 by_case.setdefault(case, []).append(self._run(r, (plain, stream), (plain, stream)))
         return [_combine(r.id, case, results) for case, results in by_case.items()]
@@ -143,7 +143,7 @@ class Judge:
     def _across(self, r: Rule, on: Across) -> list[Verdict]:
         places: dict[str, list[Exchange]] = {}
         for x in self._exchanges:
-            if _concerns(on, x):
+            if _concerns(r, on, x):
                 places.setdefault(x.place, []).append(x)
         several = len(places) > 1
         return [
@@ -157,9 +157,9 @@ def _case(x: Exchange) -> str:
     return f"{x.scenario}/{x.transcript.step}" if x.transcript.step else x.scenario
 
 
-def _concerns(on: Each | Twins | Across, x: Exchange) -> bool:
+def _concerns(r: Rule, on: Each | Twins | Across, x: Exchange) -> bool:
     """Whether an exchange matches; not when that depends on what its recording does not say."""
-    if x.transcript.tags.behind:  # another server than the one that is judged
+    if x.transcript.tags.behind or not r.takes(x):  # another server than the one that is judged, another endpoint
         return False
     try:
         return on.match(x)
@@ -172,6 +172,9 @@ def _judge_once(r: Rule, arguments: Sequence[Any], exchanges: Sequence[Exchange]
     lost = [x for x in exchanges if x.transcript.ending is Ending.NOT_CONNECTED]
     if lost:
         return _Result(Status.ERROR, f"no connection: {lost[0].transcript.detail}")
+    for argument, form in zip(arguments, r.forms, strict=False):
+        if isinstance(argument, Exchange) and not isinstance(argument, form):
+            return _Result(Status.INCONCLUSIVE, f"{argument.scenario} did not ask the endpoint that this rule is about")
     try:
         r.check(*arguments)
     except Broken as broken:

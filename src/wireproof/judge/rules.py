@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from wireproof.read.endpoints import FORMS
 from wireproof.read.exchange import Exchange
 
 
@@ -173,11 +174,17 @@ class Rule:
     on: Applies | None = None
     check: Callable[..., None] | None = None
     reason: str = ""
+    #: The form of exchange that each parameter of the check takes; `Exchange` for any, and for a `Take`.
+    forms: tuple[type[Exchange], ...] = ()
 
     @property
     def area(self) -> str:
         """The first part of the id."""
         return self.id.split(".", 1)[0]
+
+    def takes(self, x: Exchange) -> bool:
+        """Whether the check can read such an exchange: one about chat completions reads no other endpoint."""
+        return all(isinstance(x, form) for form in self.forms)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -239,11 +246,18 @@ def rule(
             raise ValueError(f"rule {id} has no docstring: its first line is the requirement")
         numbers = (book,) if isinstance(book, str) else book
         REGISTRY.add(
-            Rule(id, level, requirement.strip(), _flat(why), source, numbers, evidence, on, check),
+            Rule(id, level, requirement.strip(), _flat(why), source, numbers, evidence, on, check, forms=_forms(check)),
         )
         return check
 
     return register
+
+
+def _forms(check: Callable[..., None]) -> tuple[type[Exchange], ...]:
+    """What the parameters of a check are annotated with: `Chat`, or a sequence of them, or any exchange."""
+    said = [str(getattr(a, "__name__", a)) for name, a in check.__annotations__.items() if name != "return"]
+    by_name = {form.__name__: form for form in FORMS.values()}
+    return tuple(by_name.get(text.removeprefix("Sequence[").removesuffix("]"), Exchange) for text in said)
 
 
 def unobservable(
