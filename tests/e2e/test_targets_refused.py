@@ -57,16 +57,16 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 @pytest.mark.parametrize(
-    ("talk", "says"),
+    ("talk", "patience", "says"),
     [
-        (silence, "accepts connections but does not answer GET /v1/models (idle-timeout: no byte for 0.3 s)"),
-        (ssh, "does not speak HTTP (it sent b'SSH-2.0-OpenSSH_9.6\\r\\n'): check host, port and http/https"),
-        (hang_up, "accepts connections but does not answer"),
+        (silence, 0.3, "accepts connections but does not answer GET /v1/models (idle-timeout: no byte for 0.3 s)"),
+        (ssh, 5, "does not speak HTTP (it sent b'SSH-2.0-OpenSSH_9.6\\r\\n'): check host, port and http/https"),
+        (hang_up, 5, "accepts connections but does not answer"),
     ],
 )
-def test_something_else_listens(talk: Talk, says: str) -> None:
+def test_something_else_listens(talk: Talk, patience: float, says: str) -> None:
     with listen(talk) as port:
-        error = refusal(f"http://127.0.0.1:{port}/v1")
+        error = refusal(f"http://127.0.0.1:{port}/v1", patience=patience)
     assert not error.usage
     assert says in str(error)
 
@@ -92,7 +92,7 @@ def test_https_and_http_are_mixed_up(tls: tuple[ssl.SSLContext, Path]) -> None:
     assert not error.usage
     with model_server(good) as waits, serve_in_thread(Config()) as answers:
         for url in (waits, answers):
-            error = refusal(url.replace("http:", "https:"))
+            error = refusal(url.replace("http:", "https:"), patience=0.3)
             assert "does that port speak plain http://?" in str(error)
             assert not error.usage
 
@@ -119,7 +119,7 @@ def test_a_certificate_that_nobody_signed(tls: tuple[ssl.SSLContext, Path]) -> N
 )
 def test_everything_is_answered_with_nonsense(answer: Answer, says: str) -> None:
     with answering(answer) as url:
-        error = refusal(url)
+        error = refusal(url, patience=0.3 if answer is dots else 5)
     assert not error.usage
     assert "the answer to GET /v1/models " in str(error)
     assert says in str(error)
@@ -138,7 +138,7 @@ def test_everything_is_answered_with_nonsense(answer: Answer, says: str) -> None
 )
 def test_only_the_list_of_models_is_sound(chat: Answer, says: str) -> None:
     with model_server(chat) as url:
-        error = refusal(url)
+        error = refusal(url, patience=0.3 if chat is dots else 5)
     assert not error.usage
     assert says in str(error)
 
