@@ -29,11 +29,11 @@ def judge(url: str, *words: object, cwd: Path | None = None, key: str = KEY, pat
     return done
 
 
-def refusal(url: str, *, model: str | None = None, patience: float = 5) -> preflight.PreflightError:
+async def refusal(url: str, *, model: str | None = None, patience: float = 5) -> preflight.PreflightError:
     """Why the preflight, which every run begins with, does not let this target pass."""
     asked = preflight.run(parse_target(url, api_key=KEY), model=model, limits=Limits.patient(patience))
     with pytest.raises(preflight.PreflightError) as caught:
-        asyncio.run(asyncio.wait_for(asked, LIMIT))
+        await asyncio.wait_for(asked, LIMIT)
     assert KEY not in str(caught.value)
     return caught.value
 

@@ -16,83 +16,14 @@ from wireproof.stored.run_record import RunRecord
 VOID = {"meta", "link", "br", "wbr", "img", "input", "hr"}
 
 # All that a report is made of. None of it loads a thing, or leads anywhere, but a link that is clicked.
-ELEMENTS = frozenset(
-    [
-        "a",
-        "article",
-        "aside",
-        "b",
-        "body",
-        "code",
-        "dd",
-        "details",
-        "div",
-        "dl",
-        "dt",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "head",
-        "header",
-        "html",
-        "input",
-        "label",
-        "li",
-        "main",
-        "mark",
-        "meta",
-        "nav",
-        "option",
-        "output",
-        "p",
-        "pre",
-        "script",
-        "section",
-        "select",
-        "span",
-        "strong",
-        "style",
-        "summary",
-        "table",
-        "tbody",
-        "td",
-        "th",
-        "thead",
-        "title",
-        "tr",
-        "ul",
-        "wbr",
-    ]
+ELEMENTS = (
+    "a article aside b body code dd details div dl dt figcaption figure footer form h1 h2 h3 h4 head header html input"
+    " label li main mark meta nav option output p pre script section select span strong style summary table tbody td"
+    " th thead title tr ul wbr"
 )
-ATTRIBUTES = frozenset(
-    [
-        "aria-label",
-        "autocomplete",
-        "charset",
-        "class",
-        "colspan",
-        "content",
-        "data-words",
-        "hidden",
-        "href",
-        "http-equiv",
-        "id",
-        "lang",
-        "name",
-        "open",
-        "placeholder",
-        "rel",
-        "rowspan",
-        "scope",
-        "title",
-        "type",
-        "value",
-    ]
+ATTRIBUTES = (
+    "aria-label autocomplete charset class colspan content data-words hidden href http-equiv id lang name open"
+    " placeholder rel rowspan scope title type value"
 )
 # The one form is the filter: a script reads it, and it has nowhere to send a thing.
 FORMS = [{"class": "filter", "id": "filter", "hidden": None}]
@@ -148,7 +79,7 @@ def test_nothing_is_loaded_and_only_http_links_lead_out(records: list[RunRecord]
     source = html.render(records)
     elements = Page(source).elements
     for tag, attributes in elements:
-        assert tag in ELEMENTS and set(attributes) <= ATTRIBUTES, (tag, attributes)
+        assert tag in ELEMENTS.split() and set(attributes) <= set(ATTRIBUTES.split()), (tag, attributes)
         if "href" in attributes:
             assert tag == "a" and re.match(r"#|https://", attributes["href"] or ""), (tag, attributes)
         if "http-equiv" in attributes:  # and no "refresh", which leads elsewhere unasked
