@@ -10,5 +10,5 @@ done
 cd "$root/build/types"
 types() { "${PYTHON:-python3}" -m mypy --config-file "$root/pyproject.toml" --strict "$@"; }
 types -p wireproof "$@"
-# The tests that are typed; they see the same package.
-MYPYPATH=".:$root/tests/reports" types --explicit-package-bases "$root/tests/core" "$root/tests/e2e" "$root/tests/reports" "$@"
+# The tests see the same package. Folders without an __init__.py import what lies beside them, as under pytest.
+MYPYPATH=".:$root/tests/reports:$root/tests/runners" types --explicit-package-bases "$root/tests" "$root/conftest.py" "$@"

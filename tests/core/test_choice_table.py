@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from wireproof.read.chat import Chat
-from wireproof.read.exchange import Exchange
 from wireproof.scenarios import catalog
 from wireproof.tables.all import tables
 from wireproof.tables.keywords_and_choice import CHOICE_TABLE, choice_outcome
@@ -21,7 +20,7 @@ ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
 ALLOWED_REQUIRED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}}
 
 
-def answer(*names: str, choice: Any = None, finish: Any = "tool_calls", **more: Any) -> Exchange:
+def answer(*names: str, choice: Any = None, finish: Any = "tool_calls", **more: Any) -> Chat:
     """A plain answer with calls of these names, or with text."""
     calls = [
         {"id": f"c{i}", "type": "function", "function": {"name": n, "arguments": "{}"}} for i, n in enumerate(names)

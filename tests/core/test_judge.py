@@ -129,7 +129,7 @@ def test_an_optional_feature_is_unsupported_only_when_honestly_refused(
 ) -> None:
     """Protects "unsupported" from being an excuse for errors of any kind."""
 
-    def check(x: Exchange) -> None:
+    def check(x: Chat) -> None:
         assert x.plain_choices
 
     t = plain_of(body, status=status, scenario="a", tags=tags)

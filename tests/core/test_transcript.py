@@ -150,7 +150,8 @@ def test_the_digest_does_not_change_with_the_id() -> None:
 def test_the_digest_changes_with_each_tag(name: str) -> None:
     """Protects the memo: a check may read any of them."""
     default = getattr(Tags(), name)
-    tags = replace(Tags(), **{name: not default if isinstance(default, bool) else "x"})
+    other: dict[str, Any] = {name: not default if isinstance(default, bool) else "x"}
+    tags = replace(Tags(), **other)
     assert replace(BASE, tags=tags).digest() != BASE.digest()
 
 

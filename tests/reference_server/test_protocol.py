@@ -1,18 +1,23 @@
 """Heads, chunks, heartbeats, errors, routes, faults: the wire as OpenAI's, in memory."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from wireproof.reference_server import faults
 from wireproof.reference_server.answer import DONE_FRAME, How, HttpRequest
-from wireproof.reference_server.layers import Hooks, Layer
+from wireproof.reference_server.layers import Context, Hooks, Layer
+
+from .serving import Server
 
 NAN = b'{"model":"tiny-reference","messages":[{"role":"user","content":"hi"}],"temperature":NaN}'
 
 
-def test_stream_shape(server):
+def test_stream_shape(server: Server) -> None:
     reply = server.stream("hi", stream_options={"include_usage": True})
     head = reply.headers
     assert (reply.status, head["content-type"]) == (200, "text/event-stream; charset=utf-8")
@@ -28,7 +33,7 @@ def test_stream_shape(server):
     assert all("usage" not in chunk for chunk in server.stream("hi").chunks)
 
 
-def test_plain_shape(server):
+def test_plain_shape(server: Server) -> None:
     body = server.chat("hi").json
     assert list(body)[:5] == ["id", "object", "created", "model", "choices"]
     assert body["object"] == "chat.completion" and body["created"] == 1_700_000_000
@@ -38,7 +43,7 @@ def test_plain_shape(server):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_wait_is_virtual_time_with_heartbeats(server, stream):
+def test_wait_is_virtual_time_with_heartbeats(server: Server, stream: bool) -> None:
     reply = server.chat("[wait 40 s] Say: ahoy", stream=stream)
     assert 40 < reply.seconds < 40.1
     if stream:
@@ -46,7 +51,7 @@ def test_wait_is_virtual_time_with_heartbeats(server, stream):
         assert max(emit.after for emit in reply.emits) <= 10
 
 
-def test_request_id_is_echoed_or_made(server):
+def test_request_id_is_echoed_or_made(server: Server) -> None:
     assert server.get("/v1/models", x_request_id="abc-1").headers["x-request-id"] == "abc-1"
     for bad in ("", "x" * 129, "é", "a\tb"):
         assert server.get("/v1/models", x_request_id=bad).headers["x-request-id"].startswith("req_")
@@ -54,7 +59,7 @@ def test_request_id_is_echoed_or_made(server):
     assert len(ids) == 3
 
 
-def test_http_1_0_and_connection_close(server):
+def test_http_1_0_and_connection_close(server: Server) -> None:
     body = {"model": "tiny-reference", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
     old = server.post("/v1/chat/completions", body, version="1.0")
     assert old.how is How.END and "transfer-encoding" not in old.headers and old.raw.endswith(b"[DONE]\n\n")
@@ -64,7 +69,7 @@ def test_http_1_0_and_connection_close(server):
     assert head.body == b"" and int(head.headers["content-length"]) > 50
 
 
-def test_routes(server):
+def test_routes(server: Server) -> None:
     assert server.get("/v1/models").json["data"][0]["id"] == "tiny-reference"
     assert server.get("/v1/models/tiny%2Dreference?x=1").json["object"] == "model"
     for path in ("/health", "/version", "/metrics"):
@@ -79,7 +84,7 @@ def test_routes(server):
 
 TOOL = {"type": "function", "function": {"name": "f"}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
-BAD = {
+BAD: dict[str, list[Any]] = {
     "temperature": ["hot", -0.1, 2.1, True],
     "top_p": [1.1, "x"],
     "n": [0, 129, -1, 1.5, "2"],
@@ -122,13 +127,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("param, name, value", CASES)
-def test_bad_parameters_are_named(server, param, name, value):
-    reply = server.chat("hi", **{name: value})
+def test_bad_parameters_are_named(server: Server, param: str, name: str, value: object) -> None:
+    wrong: dict[str, Any] = {name: value}
+    reply = server.chat("hi", **wrong)
     assert (reply.status, reply.error["type"], reply.error["param"]) == (400, "invalid_request_error", param)
     assert set(reply.error) == {"message", "type", "param", "code"}
 
 
-def test_errors_come_before_a_stream(server):
+def test_errors_come_before_a_stream(server: Server) -> None:
     reply = server.stream("hi", temperature=3)
     assert (reply.status, reply.headers["content-type"]) == (400, "application/json")
     assert server.stream("hi", model="nope").error["code"] == "model_not_found"
@@ -140,9 +146,16 @@ NULLABLE = """temperature top_p n stop max_tokens max_completion_tokens frequenc
     tools tool_choice response_format parallel_tool_calls functions function_call modalities""".split()  # noqa: SIM905
 
 
-def test_null_is_absence_and_unknown_fields_are_ignored(server):
-    assert server.chat("hi", **dict.fromkeys(NULLABLE)).content == server.chat("hi", unheard_of={"a": 1}).content
-    hints = {"store": False, "metadata": {"a": "b"}, "prompt_cache_key": "k", "service_tier": "auto", "user": "u"}
+def test_null_is_absence_and_unknown_fields_are_ignored(server: Server) -> None:
+    nulls: dict[str, Any] = dict.fromkeys(NULLABLE)
+    assert server.chat("hi", **nulls).content == server.chat("hi", unheard_of={"a": 1}).content
+    hints: dict[str, Any] = {
+        "store": False,
+        "metadata": {"a": "b"},
+        "prompt_cache_key": "k",
+        "service_tier": "auto",
+        "user": "u",
+    }
     assert server.chat("hi", response_format={"type": "text"}, **hints).status == 200
 
 
@@ -150,23 +163,23 @@ BODIES = [b"", b"{", b"[1]", b"\xff{}", b"\xef\xbb\xbf{}", NAN, b'{"a":"\\ud83d"
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_bad_bodies(server, body):
+def test_bad_bodies(server: Server, body: bytes) -> None:
     reply = server.post("/v1/chat/completions", body)
     assert (reply.status, reply.error["code"]) == (400, None)
 
 
-def test_body_limit(make_server):
+def test_body_limit(make_server: type[Server]) -> None:
     assert make_server(body_limit=50).chat("hi").status == 413
 
 
-def test_content_types(server):
+def test_content_types(server: Server) -> None:
     body = {"model": "tiny-reference", "messages": [{"role": "user", "content": "hi"}]}
     for good in ("application/json", "Application/JSON; charset=UTF-8"):
         assert server.post("/v1/chat/completions", body, content_type=good).status == 200
     assert server.post("/v1/chat/completions", body, content_type="text/plain").status == 415
 
 
-def test_roles_and_parts(server):
+def test_roles_and_parts(server: Server) -> None:
     parts = [{"type": "text", "text": "Say: a"}, {"type": "text", "text": "b"}]
     assert server.chat([{"role": "user", "content": parts}]).content == "ab"
     one = server.chat([{"role": "user", "content": parts[:1]}]).json["usage"]["prompt_tokens"]
@@ -176,14 +189,14 @@ def test_roles_and_parts(server):
     assert server.chat(odd).status == 200
 
 
-def test_context_overflow(make_server):
+def test_context_overflow(make_server: type[Server]) -> None:
     server = make_server(context_tokens=50)
     assert server.stream("word " * 60).error["code"] == "context_length_exceeded"
     assert server.chat("hi", max_tokens=50).error["code"] == "context_length_exceeded"
     assert server.chat("tell me a story").finish == "length"
 
 
-def test_api_key(make_server):
+def test_api_key(make_server: type[Server]) -> None:
     server = make_server(api_key="secret")
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic secret"}, {"authorization": "é"}):
         reply = server.post("/v1/chat/completions", b"{", **headers)
@@ -193,7 +206,7 @@ def test_api_key(make_server):
     assert server.get("/v1/models").status == 401 and server.get("/health").status == 200
 
 
-def test_faults_take_hold_on_their_layer(server):
+def test_faults_take_hold_on_their_layer(server: Server) -> None:
     reply = server.chat("hi", fault="done.not-last", stream=True)
     assert reply.events[0] == "data: [DONE]" and reply.events.count("data: [DONE]") == 1
     both = "done.not-last+http.no-request-id+chunk.choices-null"
@@ -204,12 +217,12 @@ def test_faults_take_hold_on_their_layer(server):
     assert server.chat("hi", fault="done.not-last").status == 200
 
 
-def test_unknown_fault_lists_close_names(server):
+def test_unknown_fault_lists_close_names(server: Server) -> None:
     reply = server.get("/fault/done.not-lost/v1/models")
     assert reply.status == 404 and "done.not-last" in reply.error["message"]
 
 
-def test_registry_refuses_duplicates_and_mislabelled_faults():
+def test_registry_refuses_duplicates_and_mislabelled_faults() -> None:
     known = faults.load()
     assert known["done.not-last"].summary == "[DONE] comes first, content after it."
     for name, breaks in (("done.not-last", {"x"}), ("legal.thing", {"x"}), ("thing", set())):
@@ -218,22 +231,27 @@ def test_registry_refuses_duplicates_and_mislabelled_faults():
 
 
 @pytest.mark.parametrize("layer", Layer)
-def test_every_layer_calls_its_faults(server, layer, monkeypatch):
-    seen = []
-    spy = faults.Fault("spy", layer, frozenset({"x"}), "s", (), "", lambda value, ctx: seen.append(ctx) or value)
+def test_every_layer_calls_its_faults(server: Server, layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Context] = []
+
+    def look(value: Any, ctx: Context) -> Any:
+        seen.append(ctx)
+        return value
+
+    spy = faults.Fault("spy", layer, frozenset({"x"}), "s", (), "", look)
     monkeypatch.setattr(faults, "parse", lambda names: (spy,))
     server.chat("hi", fault="spy", stream=layer is not Layer.MESSAGE)
     assert len(seen) == 1 and seen[0].http.target == "/v1/chat/completions"
     assert (seen[0].chat is None) == (layer is Layer.REQUEST)
 
 
-def test_faults_compose_in_layer_order():
+def test_faults_compose_in_layer_order() -> None:
     late, early = (replace(faults.load()[n]) for n in ("http.no-request-id", "chunk.choices-null"))
     assert [f.name for f in Hooks.of([late, early]).faults] == [early.name, late.name]
     assert DONE_FRAME.data == b"data: [DONE]\n\n"
 
 
-def test_clock_ids_and_order_of_calls_are_pure(make_server):
+def test_clock_ids_and_order_of_calls_are_pure(make_server: type[Server]) -> None:
     one, two = make_server(), make_server()
     request = HttpRequest("GET", "/v1/models")
     assert one.send(request).raw == two.send(request).raw

@@ -1,7 +1,10 @@
 """Tokens round-trip, and logprobs are those of a probability distribution."""
 
+from __future__ import annotations
+
 import math
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,33 +13,35 @@ from hypothesis import strategies as st
 
 from wireproof.reference_server import model, vocab
 
+from .serving import Server
+
 BANANA = "Repeat exactly: naïve 日本語 😀 “quoted” end"
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_round_trip(data):
+def test_any_bytes_round_trip(data: bytes) -> None:
     assert vocab.decode(vocab.encode(data)) == data
 
 
 @given(st.text(max_size=60))
-def test_prefix_tokens_are_prefixes(text):
+def test_prefix_tokens_are_prefixes(text: str) -> None:
     data = text.encode(errors="ignore") if text.isascii() else text.encode("utf-8", "surrogatepass")
     for token in vocab.prefixes(data):
         assert data.startswith(vocab.TOKENS[token])
 
 
-def test_words_are_one_token_and_emoji_are_several():
+def test_words_are_one_token_and_emoji_are_several() -> None:
     assert len(vocab.encode(" lighthouse")) == 1
     assert len(vocab.encode("🦜")) > 1
     assert len(set(vocab.TOKENS)) == vocab.SIZE
 
 
-def test_text_cannot_spell_a_special_token():
+def test_text_cannot_spell_a_special_token() -> None:
     assert all(token < vocab.FIRST_SPECIAL for token in vocab.encode("<|end|><|call|>"))
 
 
 @pytest.mark.parametrize("top_p, top_k, min_p", [(1, 0, 0), (0.3, 0, 0), (1, 3, 0), (1, 0, 0.4)])
-def test_filters_keep_the_likeliest(top_p, top_k, min_p):
+def test_filters_keep_the_likeliest(top_p: float, top_k: int, min_p: float) -> None:
     values = np.log(np.array([0.5, 0.3, 0.15, 0.05] + [1e-12] * (vocab.SIZE - 4)))
     sampling = model.Sampling(top_p=top_p, top_k=top_k, min_p=min_p)
     drawn = {model.choose(values, sampling, random.Random(i)) for i in range(300)}
@@ -45,7 +50,7 @@ def test_filters_keep_the_likeliest(top_p, top_k, min_p):
 
 
 @pytest.mark.parametrize("extra", [{}, {"temperature": 0}, {"response_format": {"type": "json_object"}}])
-def test_logprobs_are_probabilities(server, extra):
+def test_logprobs_are_probabilities(server: Server, extra: dict[str, Any]) -> None:
     reply = server.chat("tell me a story", logprobs=True, top_logprobs=20, max_tokens=30, **extra)
     entries = reply.json["choices"][0]["logprobs"]["content"]
     assert len(entries) == reply.json["usage"]["completion_tokens"]
@@ -61,7 +66,7 @@ def test_logprobs_are_probabilities(server, extra):
             assert entry["token"] == top[0]["token"]
 
 
-def test_entries_spell_the_content_and_chunks_carry_their_own(server):
+def test_entries_spell_the_content_and_chunks_carry_their_own(server: Server) -> None:
     plain = server.chat(BANANA, logprobs=True, seed=1)
     entries = plain.json["choices"][0]["logprobs"]["content"]
     assert b"".join(bytes(e["bytes"]) for e in entries).decode() == plain.content == BANANA[16:]
@@ -75,8 +80,8 @@ def test_entries_spell_the_content_and_chunks_carry_their_own(server):
     assert streamed == entries
 
 
-def test_sampling_seed_and_greedy(server):
-    def story(**parameters):
+def test_sampling_seed_and_greedy(server: Server) -> None:
+    def story(**parameters: Any) -> str:
         return server.chat("tell me a story", max_tokens=24, **parameters).content
 
     assert story() != story()
@@ -84,7 +89,7 @@ def test_sampling_seed_and_greedy(server):
     assert story(temperature=0) == story(temperature=0) == story(top_k=1) == story(min_p=1)
 
 
-def test_logit_bias_forces_and_bans(server):
+def test_logit_bias_forces_and_bans(server: Server) -> None:
     token = vocab.encode("Hello")[0]
     assert server.chat("why?", logit_bias={str(token): 100}, max_tokens=3).content == "HelloHelloHello"
     assert "Hello" not in server.chat("hi", logit_bias={str(token): -100}).content[:5]

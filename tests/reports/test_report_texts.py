@@ -16,7 +16,7 @@ from wireproof.judge.summary import summarize
 from wireproof.reports import junit, markdown, matrix
 from wireproof.show import terminal
 from wireproof.show import text as shown
-from wireproof.show.failure import excerpt
+from wireproof.show.excerpt import excerpt
 from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status, Verdict, Violation
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from wireproof.runners import provision
+from wireproof.runners import process, provision
 from wireproof.runners.__main__ import main
 from wireproof.runners.provision import Home, find_python
 from wireproof.runners.recipes import EngineError, Environment, load
@@ -177,7 +177,7 @@ class Installs:
 @pytest.fixture
 def installs(monkeypatch: pytest.MonkeyPatch) -> Installs:
     fake = Installs()
-    monkeypatch.setattr(provision.process, "run", fake)
+    monkeypatch.setattr(process, "run", fake)
     return fake
 
 
@@ -185,7 +185,7 @@ def installs(monkeypatch: pytest.MonkeyPatch) -> Installs:
 def test_an_environment_is_made_once(
     tmp_path: Path, installs: Installs, uv: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provision.shutil, "which", lambda name: uv or None)
+    monkeypatch.setattr(shutil, "which", lambda name: uv or None)
     lock = tmp_path / "lock.txt"
     lock.write_text("a==1\n")
     home = Home(tmp_path / "home", lambda text: None)

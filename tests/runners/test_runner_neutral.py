@@ -10,7 +10,7 @@ import pytest
 from wireproof.reports import html
 from wireproof.runners.neutral import Neutraliser, clean_record, neutral
 from wireproof.stored import run_record
-from wireproof.wire.transcript import Ending, Read, Request, Transcript, to_json
+from wireproof.wire.transcript import Ending, Read, Request, Transcript, from_json, to_json
 
 HOME = Path("/home/ann/.cache/wp")
 
@@ -58,7 +58,7 @@ def transcript(*cuts: int) -> Transcript:
 def test_a_path_across_two_reads(cut: int) -> None:
     line = {"kind": "transcript", **to_json(transcript(cut))}
     after = Neutraliser([HOME]).line(line)
-    clean = run_record.from_json(after)
+    clean = from_json(after)
     assert [len(r.data) for r in clean.reads] == [cut, len(HEAD + BODY) - cut]
     assert [r.at for r in clean.reads] == [0, 0.1]
     assert b"/home/ann" not in clean.raw and b"/home/ann" not in clean.request.body

@@ -87,7 +87,7 @@ def test_an_end_of_its_own_is_no_abort() -> None:
         (1700, 12, Status.PASS),
         (0, 12, Status.INCONCLUSIVE),
     ):
-        late: list[float] = [1] * looks + [0]
+        late = [1.0] * looks + [0.0]
         found = left_stream(late, left=quick, end={"made": 100 + made})
         found[2] = fast
         assert verdict(STREAM, *found) is status, (made, looks)
@@ -146,7 +146,7 @@ def test_counters_that_do_not_settle() -> None:
         (6, {"ended": 5 + 2}, Status.INCONCLUSIVE),
     ],
 )
-def test_a_model_that_stops_by_itself_proves_nothing(looks: int, more: dict[str, float], status: Status) -> None:
+def test_a_model_that_stops_by_itself_proves_nothing(looks: int, more: dict[str, Any], status: Status) -> None:
     """Protects us from calling a deaf server good whose answer was over: it does not know ignore_eos."""
     text = VLLM if more else "vllm:num_requests_running {running:.1f}\n"
     found = [
@@ -314,6 +314,7 @@ def test_metrics_of_engines() -> None:
     assert gauges.of_metrics(two + "sglang:num_aborted_requests_total 4\n") == gauges.Reading("SGLang", 3, aborted=4)
     slots = plain([{"id": 0, "is_processing": True}, {"id": 1, "is_processing": False}, 7], method="GET", path="/slots")
     assert gauges.reading(slots) == gauges.Reading("llama.cpp", 1)
+    junk: Any
     for junk in ({}, [], [7], [{"is_processing": "yes"}], "x", None):
         assert gauges.reading(plain(junk, method="GET", path="/slots")) is None
     assert gauges.of_metrics("vllm:num_requests_running NaN\n") is None

@@ -150,7 +150,7 @@ def test_one_choice_in_a_chunk() -> None:
 
 def test_independent_choices() -> None:
     half = [PINNED[:20], PINNED[20:]]
-    more = {"request": {"n": 2}, "scenario": "stream-pinned-n2"}
+    more: dict[str, Any] = {"request": {"n": 2}, "scenario": "stream-pinned-n2"}
     right = stream(*text(*half), *text(*half, index=1), **more)
     assert broken(right, areas=AREAS) == set()
     mixed = stream(*text(half[0], half[1], half[1]), *text(half[0], index=1), **more)

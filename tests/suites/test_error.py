@@ -170,6 +170,7 @@ def test_another_model_may_answer_but_says_so() -> None:
 
 def test_an_error_with_status_200_is_caught_once() -> None:
     for body in ({"error": ERROR}, {"object": "error", **ERROR}):
+        request: dict[str, Any]
         for request in ({}, NOPE, {"messages": []}):
             assert broken(plain(body, request=request), areas=AREAS) == {"error.plain.never-200"}
     assert broken(plain(completion(error=None)), areas=AREAS) == set()

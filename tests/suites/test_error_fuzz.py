@@ -143,7 +143,8 @@ def test_fuzzed_bodies_are_twins_too() -> None:
 
 
 def test_what_is_no_truth_has_no_twin() -> None:
-    odd = [refusal(400, {"n": [], "stream": value}, "a") for value in ("perhaps", 7, {})]
+    values: tuple[Any, ...] = ("perhaps", 7, {})
+    odd = [refusal(400, {"n": [], "stream": value}, "a") for value in values]
     assert verdict(SAME, *odd, refusal(422, {"n": [], "stream": True}, "b")) is Status.INCONCLUSIVE
     options = {"n": [], "stream": True, "stream_options": "some"}  # a second defect
     assert verdict(SAME, refusal(400, {"n": []}, "a"), refusal(422, options, "b")) is Status.INCONCLUSIVE

@@ -95,7 +95,10 @@ def test_an_error_event_is_no_missing_finish() -> None:
 
 
 def test_after_the_finish() -> None:
-    entries = {"content": [{"token": "x", "logprob": -1.0, "bytes": None, "top_logprobs": []}], "refusal": None}
+    entries: dict[str, Any] = {
+        "content": [{"token": "x", "logprob": -1.0, "bytes": None, "top_logprobs": []}],
+        "refusal": None,
+    }
     late = envelope([{"index": 0, "delta": {}, "logprobs": entries, "finish_reason": None}])
     assert broken(stream(*text("hi"), late), areas=AREAS) == {"finish.stream.last-of-choice"}
     role = stream(*text("hi"), chunk({"role": "assistant"}))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from wireproof.read.chat import Chat
 from wireproof.read.endpoints import exchange_of
 from wireproof.read.exchange import Exchange
 from wireproof.scenarios import keywords
@@ -17,7 +18,7 @@ from wireproof.tables.all import tables
 from wireproof.tables.keywords_and_choice import keyword_outcome
 from wireproof.tables.table import Effect, as_json, from_json
 
-from .wire import completion, plain, stream, text
+from .wire import chat, completion, plain, stream, text
 
 HEADER: dict[str, Any] = {
     "tool": "0.1.0",
@@ -38,9 +39,9 @@ def asked(case: str, how: str = "plain") -> dict[str, Any]:
     return {"request": dict(found.body or {}), "scenario": name, "tags": found.tags}
 
 
-def said(case: str, value: Any, finish: str = "stop") -> Exchange:
+def said(case: str, value: Any, finish: str = "stop") -> Chat:
     content = value if isinstance(value, str) else json.dumps(value)
-    return plain(completion(content, finish), **asked(case))
+    return chat(plain(completion(content, finish), **asked(case)))
 
 
 def called(case: str, arguments: Any, name: str = "answer", finish: str = "stop") -> Exchange:
@@ -84,7 +85,7 @@ FOUR = [True] * 4
     ],
 )
 def test_outcomes(x: Exchange, outcome: Effect, words: str) -> None:
-    got, why = keyword_outcome(x)
+    got, why = keyword_outcome(chat(x))
     assert (got, words in why) == (outcome, True), why
 
 
@@ -128,8 +129,8 @@ def test_table() -> None:
 
 def test_of_several_samples_the_worst_one_is_shown() -> None:
     """Protects --samples: a keyword that is ignored now and then is ignored."""
-    samples = [said("min-items", value) for value in ({"value": FOUR}, {"value": [True]}, {"value": FOUR})]
-    samples = [exchange_of(replace(x.transcript, sample=n, id=f"t{n}")) for n, x in enumerate(samples)]
+    made = [said("min-items", value) for value in ({"value": FOUR}, {"value": [True]}, {"value": FOUR})]
+    samples = [exchange_of(replace(x.transcript, sample=n, id=f"t{n}")) for n, x in enumerate(made)]
     (found,) = tables(samples)
     (cell,) = found.rows[0].cells.values()
     assert (cell.outcome, cell.transcript) == (Effect.IGNORED, "t1")

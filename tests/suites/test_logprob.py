@@ -75,6 +75,7 @@ def test_right_answers_break_nothing() -> None:
 
 def test_absent() -> None:
     """B2-131: null, whatever was asked."""
+    nothing: Any
     for nothing in (None, {"content": None, "refusal": None}, {"content": [], "refusal": None}, {"tokens": ["hel"]}):
         assert broken(answer("hello", nothing), areas=AREAS) == {"logprob.content.present"}
         zero = answer("hello", nothing, {"top_logprobs": 0})

@@ -93,6 +93,7 @@ def test_held_back() -> None:
 
 def test_elsewhere() -> None:
     rule = "logprobstream.empty.elsewhere"
+    hollow: Any
     for hollow in ({"content": None, "refusal": None}, {"content": [], "refusal": None}):
         role = chunk({"role": "assistant", "content": ""})
         role["choices"][0]["logprobs"] = hollow

@@ -90,6 +90,7 @@ def test_listed_and_echoed() -> None:
     assert failed(listing(entry(id="base", aliases=[MODEL, 7])), plain()) == set()
     # One that serves every name on purpose; error.model.unknown-is-404 judges it.
     assert failed(listing(entry()), plain(None, {"model": "no-such-model"}, scenario="unknown.txt")) == set()
+    odd: Any
     for odd in (None, 7, {}):
         assert failed(listing(entry()), plain(completion(model=odd))) == set()
     assert failed(listing(), plain()) == {rule}
@@ -141,6 +142,7 @@ def test_retrieve() -> None:
     again = listing(entry(), step="list-again")
     assert verdict(rule, *served(again, one(MODEL, entry()))) is Status.PASS
     assert failed(*served(again, one(MODEL, status=404))) == {rule}
+    odd: Any
     for odd in (entry(id="x"), entry(object="list"), [], 7, None, {"detail": "x"}):
         assert failed(*served(again, one(MODEL, odd))) == {rule}
     assert verdict(rule, *served(again, one(MODEL, status=401))) is Status.INCONCLUSIVE

@@ -69,7 +69,7 @@ def test_the_path_below_v1(status: int, message: str, found: Status) -> None:
     ],
 )
 def test_statuses(rule: str, scenario: str, answers: dict[int, str]) -> None:
-    probe = {"method": "GET", "path": "/health"} if scenario == "health-probe" else {}
+    probe: dict[str, Any] = {"method": "GET", "path": "/health"} if scenario == "health-probe" else {}
     for status, expected in answers.items():
         x = plain(scenario=scenario, **probe) if status == 200 else refusal(status, scenario, **probe)
         assert verdict(rule, x).value == expected, status
@@ -309,6 +309,7 @@ def test_clocks() -> None:
     assert broken(late, areas=AREAS) == {rule}
     slow = took(plain({**completion(), "created": CREATED - 90}), 95.0)  # it took that long to make
     assert verdict(rule, slow) is Status.PASS
+    value: Any
     for value in (None, "now", True, 0, CREATED * 1000, [], 1e300):
         assert verdict(rule, plain({**completion(), "created": value})) is Status.NOT_APPLICABLE
     assert verdict(rule, plain(headers={"Date": None})) is Status.NOT_APPLICABLE

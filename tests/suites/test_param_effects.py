@@ -10,7 +10,7 @@ import pytest
 from wireproof.read.exchange import Exchange
 from wireproof.verdict import Status
 
-from .wire import broken, chunk, completion, explain, plain, stream, text, usage, verdict
+from .wire import broken, chat, chunk, completion, explain, plain, stream, text, usage, verdict
 
 AREAS = ("param",)
 EFFECTS, PENALTY, LINES, BIAS = "param-effects", "param-penalty", "param-stop-newline", "param-logit-bias"
@@ -92,7 +92,8 @@ def test_right_effects() -> None:
 )
 def test_one_answer_is_another(step: str, rule: str) -> None:
     """B1-171 for the seed."""
-    wrong = effects(**{step.replace("-", "_"): "Kepler, a wild one."})
+    other: dict[str, Any] = {step.replace("-", "_"): "Kepler, a wild one."}
+    wrong = effects(**other)
     assert broken(*wrong, areas=AREAS) == {rule}
     assert "Kepler" in explain(rule, *wrong)
 
@@ -139,7 +140,8 @@ KNOWN = [
 @pytest.mark.parametrize(("status", "said", "wanted"), KNOWN)
 @pytest.mark.parametrize(("step", "rule"), [("top-k", "param.top-k.greedy"), ("min-p", "param.min-p.greedy")])
 def test_only_who_knows_a_parameter_must_obey_it(step: str, rule: str, status: int, said: str, wanted: Status) -> None:
-    wrong = effects(**{step.replace("-", "_"): "Kepler, a wild one."})
+    other: dict[str, Any] = {step.replace("-", "_"): "Kepler, a wild one."}
+    wrong = effects(**other)
     probed = [*wrong, asked_wrongly(EFFECTS, step, status, said)]
     assert verdict(rule, *probed) is wanted
     assert broken(*probed, areas=AREAS) == ({rule} if wanted is Status.FAIL else set())
@@ -281,16 +283,16 @@ def test_scores_of_another_text_force_nothing() -> None:
     """mlx-lm 0.32.2 names other tokens than those of the text."""
     for rule, step in (("presence-penalty", "presence"), ("repetition-penalty", "repetition")):
         other = turned(0.2)
-        said = {"presence": " moon", "repetition": " moon"}
+        said: dict[str, Any] = {"presence": " moon", "repetition": " moon"}
         said[step] = " sun"
-        other[0] = plain(
-            answer(" sun", other[0].completion["choices"][0]["logprobs"]["content"]), scenario=PENALTY, step="open"
-        )
+        scores = chat(other[0]).completion["choices"][0]["logprobs"]["content"]
+        other[0] = plain(answer(" sun", scores), scenario=PENALTY, step="open")
         assert verdict(f"param.{rule}.effect", other[0], *turned(0.2, **said)[1:]) is Status.INCONCLUSIVE
 
 
 def test_repetition_penalty() -> None:
-    rule, right = "param.repetition-penalty.effect", {"presence": " rock w0 moon"}
+    rule = "param.repetition-penalty.effect"
+    right: dict[str, Any] = {"presence": " rock w0 moon"}
     assert verdict(rule, *turned(0.2, **right, repetition=" rock w0 moon")) is Status.PASS
     assert verdict(rule, *turned(0.2, **right)) is Status.INCONCLUSIVE
     for status, said, wanted in KNOWN:
@@ -308,7 +310,7 @@ def bias(forced: Any, banned: Any, ids: Any = (5, 6, 7), status: int = 200) -> l
     tokens = {"count": 1, "tokens": [120]}
     optional = {"optional": "logit_bias"}
     free = answer("hello", usage=usage(7, 3))
-    common = {"scenario": BIAS}
+    common: dict[str, Any] = {"scenario": BIAS}
     return [
         plain(tokens, path="/tokenize", step="tokenize", tags={"valid": "no"}, **common),
         plain(free, GREEDY, step="free", **common),

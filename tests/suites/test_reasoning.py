@@ -253,6 +253,7 @@ def test_replayed_thoughts() -> None:
             assert verdict(rule, *replay(value, 100, 140, wrote)) is Status.INCONCLUSIVE
             assert verdict(rule, *replay(100, value, 140, wrote)) is Status.INCONCLUSIVE
             assert verdict(rule, *replay(100, 140, value, wrote)) is Status.INCONCLUSIVE
+        message: Any
         for message in (None, 7, "x", [], {}, {"reasoning": {}}):
             assert verdict(rule, *replay(100, 140, 140, message)) in (Status.INCONCLUSIVE, Status.PASS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -195,7 +196,11 @@ ORDERS: dict[str, tuple[int, list[Any]]] = {
 }
 
 
-def orders(prompted: dict[str, Any] | None = None, asked: dict[str, Any] | None = None, **changed: Any) -> Status:
+def orders(
+    prompted: Mapping[str, Any] | None = None,
+    asked: Mapping[str, Any] | None = None,
+    changed: Mapping[str, Any] | None = None,
+) -> Status:
     """The verdict on the unusual orders: what each came to in tokens, or (from 400 on) its status."""
     made: list[Exchange] = []
     for x in prompts(**(prompted or {})):
@@ -204,7 +209,7 @@ def orders(prompted: dict[str, Any] | None = None, asked: dict[str, Any] | None 
         prompt = {**PROMPTS, **(prompted or {})}.get(step)
         made.append(answer("role-prompts", step, prompt, request={"messages": found}) if found else x)
     for name, (prompt, messages) in ORDERS.items():
-        value = changed.get(name.replace("role-", "").replace("-", "_"), prompt)
+        value = (changed or {}).get(name.replace("role-", "").replace("-", "_"), prompt)
         request = {"messages": (asked or {}).get(name, messages)}
         status = value if isinstance(value, int) and value >= 400 else 200
         made.append(answer(name, prompt=value, status=status, request=request))
@@ -215,22 +220,24 @@ def test_unusual_orders_reach_the_model() -> None:
     assert orders() is Status.PASS
     dropped = {"two_users": 12, "assistant_first": 12, "two_assistants": 30, "two_systems": 20, "system_middle": 30}
     for name, tokens in dropped.items():
-        assert orders(**{name: tokens}) is Status.FAIL
-        assert orders(**{name: tokens + 1}) is Status.PASS, "merged with another, without a mark"
+        assert orders(changed={name: tokens}) is Status.FAIL
+        assert orders(changed={name: tokens + 1}) is Status.PASS, "merged with another, without a mark"
         for status in (400, 422, 429, 500, 503):
-            assert orders(**{name: status}) is Status.PASS
-    assert orders(**dict.fromkeys(dropped, 400)) is Status.NOT_APPLICABLE
-    assert orders(**dict.fromkeys(dropped, 503)) is Status.INCONCLUSIVE
-    assert orders(two_users=None) is Status.INCONCLUSIVE
+            assert orders(changed={name: status}) is Status.PASS
+    assert orders(changed=dict.fromkeys(dropped, 400)) is Status.NOT_APPLICABLE
+    assert orders(changed=dict.fromkeys(dropped, 503)) is Status.INCONCLUSIVE
+    assert orders(changed={"two_users": None}) is Status.INCONCLUSIVE
 
 
 def test_orders_that_cannot_be_compared() -> None:
     """What role.system.reaches-model condemns, a text of the template's own, and histories with other words."""
     lost: dict[str, Any] = {"system": 20}
-    assert orders(lost, two_systems=20, system_middle=30) is Status.PASS
-    assert orders(lost, two_users=12) is Status.FAIL
-    assert orders({"user": 33, "talk": 51}, two_users=37, assistant_first=41, two_assistants=55) is Status.PASS
-    assert orders(asked={"role-system-middle": [HELLO, BE, ASK]}, system_middle=20) is Status.PASS
+    assert orders(lost, changed={"two_systems": 20, "system_middle": 30}) is Status.PASS
+    assert orders(lost, changed={"two_users": 12}) is Status.FAIL
+    template = {"two_users": 37, "assistant_first": 41, "two_assistants": 55}
+    assert orders({"user": 33, "talk": 51}, changed=template) is Status.PASS
+    assert orders(asked={"role-system-middle": [HELLO, BE, ASK]}, changed={"system_middle": 20}) is Status.PASS
+    odd: Any
     for odd in (None, 7, "x", {}, [], [None], [[ASK]]):
         assert orders(asked=dict.fromkeys(ORDERS, odd)) is Status.INCONCLUSIVE
     assert orders(dict.fromkeys(PROMPTS, 7)) is Status.INCONCLUSIVE
@@ -319,7 +326,7 @@ def own(first: Any, status: int = 200) -> list[Exchange]:
 
 def test_own_answer() -> None:
     rule = "role.own-answer.accepted"
-    good = {"role": "assistant", "content": "hello", "refusal": None, "annotations": []}
+    good: dict[str, Any] = {"role": "assistant", "content": "hello", "refusal": None, "annotations": []}
     assert verdict(rule, *own(good)) is Status.PASS
     assert failed(*own(good, 422)) == failed(*own(good, 500)) == {rule}
     for odd in ({"role": "model", "content": "x"}, {"role": "assistant", "content": None}, {**good, "tool_calls": []}):

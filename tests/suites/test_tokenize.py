@@ -119,8 +119,9 @@ def test_count_and_usage() -> None:
 def test_back() -> None:
     for answer in ({"prompt": TEXT}, {"text": TEXT}, {"content": TEXT}, {"prompt": f" {TEXT}"}):
         assert broken(*take(back=step("back", answer, asked={"tokens": IDS}, path="/detokenize")), areas=AREAS) == set()
-    for answer in ({"prompt": TEXT[:-1]}, {"prompt": [TEXT]}, {}, [TEXT], None):
-        x = step("back", {"x": 1} if answer is None else answer, asked={"tokens": IDS}, path="/detokenize")
+    wrong: tuple[Any, ...] = ({"prompt": TEXT[:-1]}, {"prompt": [TEXT]}, {}, [TEXT], {"x": 1})
+    for answer in wrong:
+        x = step("back", answer, asked={"tokens": IDS}, path="/detokenize")
         assert broken(*take(back=x), areas=AREAS) == {"tokenize.detokenize.inverts"}
 
 

@@ -82,7 +82,7 @@ def test_none() -> None:
 
 def test_none_keeps_text() -> None:
     rule, request = "tool.none.text-kept", asked(**NONE)
-    there = {"scenario": "tool-none-markup", "request": request, "tokens": 20}
+    there: dict[str, Any] = {"scenario": "tool-none-markup", "request": request, "tokens": 20}
     assert verdict(rule, said(text="<tool_call>{}</tool_call>", **there)) is Status.PASS
     assert broken(said(text="", **there), areas=AREAS) == {rule}
     lost = streamed(request=request, scenario="tool-none-markup-stream", tokens=20)
@@ -107,7 +107,7 @@ def test_required() -> None:
 
 def test_an_empty_list_under_required() -> None:
     """B2-006."""
-    message = {"role": "assistant", "content": "Hello!", "refusal": None, "tool_calls": []}
+    message: dict[str, Any] = {"role": "assistant", "content": "Hello!", "refusal": None, "tool_calls": []}
     x = plain(completion(message, "tool_calls"), asked(**REQUIRED))
     wanted = {"tool.required.calls", "finish.tool-calls.iff-called", "choice.message.no-empty-tool-calls"}
     assert broken(x, areas=AREAS) == wanted

@@ -17,6 +17,7 @@ from typing import Any
 
 from wireproof.judge import rules
 from wireproof.judge.judge import failures, judge_all
+from wireproof.read.chat import Chat
 from wireproof.read.endpoints import exchange_of
 from wireproof.read.exchange import Exchange
 from wireproof.read.recording import Recording, Take
@@ -108,7 +109,7 @@ def stream(
     times: Sequence[float] | None = None,
     scenario: str = "stream-greedy",
     **more: Any,
-) -> Exchange:
+) -> Chat:
     """The answer to a streamed request.
 
     `request` changes members of the request (bytes replace it), `headers` add or (None) remove response
@@ -120,13 +121,15 @@ def stream(
         pieces.append(event("[DONE]"))
     framed = [b"%x\r\n%s\r\n" % (len(p), p) for p in pieces if p]
     asked = request if isinstance(request, bytes) else {"stream": True, **(request or {})}
-    return exchange(
-        [*framed, b"0\r\n\r\n"],
-        request=asked,
-        headers={**_HEADERS, **_STREAM_HEADERS, **(headers or {})},
-        times=times,
-        scenario=scenario,
-        **more,
+    return chat(
+        exchange(
+            [*framed, b"0\r\n\r\n"],
+            request=asked,
+            headers={**_HEADERS, **_STREAM_HEADERS, **(headers or {})},
+            times=times,
+            scenario=scenario,
+            **more,
+        )
     )
 
 
@@ -138,7 +141,7 @@ def plain(
     scenario: str = "plain-greedy",
     **more: Any,
 ) -> Exchange:
-    """The answer to a plain request; a `body` of None is a completion that says hello."""
+    """The answer to a plain request of any endpoint; a `body` of None is a completion that says hello."""
     value = completion() if body is None else body
     data = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode("utf-8")
     own = {"Content-Type": "application/json", "Content-Length": str(len(data))}
@@ -150,6 +153,12 @@ def plain(
         scenario=scenario,
         **more,
     )
+
+
+def chat(x: Exchange) -> Chat:
+    """An exchange as one of /chat/completions, which it must be."""
+    assert isinstance(x, Chat), x.request.url
+    return x
 
 
 def exchange(

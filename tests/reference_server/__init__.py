@@ -1,0 +1,1 @@
+"""Tests of the bundled server: in memory, and over real sockets."""
