@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from wireproof.read.endpoints import exchange_of
 from wireproof.read.chat import Chat
+from wireproof.read.endpoints import exchange_of
 from wireproof.record.proxy import PLACEHOLDER, Tap
 from wireproof.record.target import Limits, parse_target
 from wireproof.wire.transcript import Ending, Transcript
