@@ -21,7 +21,7 @@ from wireproof.record.recorder import Cost
 from wireproof.scenarios.catalog import load
 from wireproof.verdict import Status
 
-from .matrix import FaultMatrix
+from .fault_matrix import FaultMatrix
 
 MOST_REQUESTS = 232
 MOST_TOKENS = 24_000  # completion tokens; real models say more than ours
