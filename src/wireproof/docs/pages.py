@@ -124,4 +124,3 @@ def main(argv: list[str]) -> int:
         path.write_text(text, encoding="utf-8")
         print(path)
     return 0
-
