@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wireproof.judge import rules as core_rules
-from wireproof.judge.judge import Judge, Memo
+from wireproof.judge.judge import Judge, Matches, Memo
 from wireproof.judge.rules import Each, Rule
 from wireproof.read.endpoints import exchange_of
 from wireproof.read.exchange import Exchange
@@ -68,11 +68,12 @@ class FaultMatrix:
     def __init__(self, chosen: Mapping[str, Rule] | None = None) -> None:
         self.rules = dict(chosen or core_rules.load())
         self.names = sorted({name for r in self.rules.values() for name in r.needs})
-        self._groups: dict[int, list[Rule]] = {}
+        self._groups: dict[tuple[Any, ...], list[Rule]] = {}  # those that are judged on the same exchanges
         for r in self.rules.values():
             if isinstance(r.on, Each):
-                self._groups.setdefault(id(r.on), []).append(r)
+                self._groups.setdefault((id(r.on), r.forms), []).append(r)
         self._single = [r for group in self._groups.values() for r in group]
+        self._matches: Matches = {}
         self._other = [r for r in self.rules.values() if not isinstance(r.on, Each)]
         self._health = {s.name for s in catalog.load().values() if s.health}
         self._hostile = [s.name for s in catalog.load().values() if s.name in self.names and not s.tame]
@@ -90,7 +91,7 @@ class FaultMatrix:
         )
         self._changes = Changes(app)
         self._clean_outcome = self._judged(self._clean, self._memo)
-        self._clean_known = dict(self._known)
+        self._clean_known, self._clean_matches = dict(self._known), dict(self._matches)
 
     def _exchange(self, t: Transcript) -> Exchange:
         digest = t.digest()
@@ -129,12 +130,13 @@ class FaultMatrix:
         """The status of every rule on the server with a fault; `whole` records every scenario again."""
         if not fault:
             return self._clean_outcome
-        self._known = dict(self._clean_known)  # what another fault brought is not kept: it would fill the memory
+        self._known = dict(self._clean_known)
+        self._matches = dict(self._clean_matches)  # what another fault brought is not kept: it would fill the memory
         recorded = self.whole(fault) if whole else self.recording(fault)
         return self._judged(recorded, dict(self._memo))
 
     def _judged(self, recorded: Recording, memo: Memo) -> FaultResult:
-        judge = Judge(recorded, memo)
+        judge = Judge(recorded, memo, self._matches)
         found: dict[str, set[Status]] = {}
         stories: dict[tuple[str, Status], str] = {}
         for x in recorded.exchanges:
@@ -149,7 +151,7 @@ class FaultMatrix:
                 stories.setdefault(key, story)
         for r in self._single:
             if r.id not in found:
-                self._note(r, judge.judge(r), found, stories)
+                self._note(r, [judge.nothing(r)], found, stories)
         for r in self._other:
             self._note(r, judge.judge(r), found, stories)
         folded = {rule: fold(statuses) for rule, statuses in found.items()}
@@ -159,6 +161,8 @@ class FaultMatrix:
         judged.by_status = {}
         judge = Judge(Recording(()))
         for group in self._groups.values():
+            if not judge.concerns(group[0], judged.exchange):
+                continue
             for r in group:
                 v = judge.single(r, judged.exchange)
                 if v is None:

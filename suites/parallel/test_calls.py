@@ -103,7 +103,7 @@ def test_false_at_most_one(x: Chat) -> None:
 def test_flag_no_5xx(x: Exchange) -> None:
     """The server accepts parallel_tool_calls, with or without tools, or refuses it with a 4xx; it never sends a 5xx.
 
-    Clients attach it to every request, and retry three times after a 5xx.
+    Clients attach it to every request, and retry twice after a 5xx.
     """
     must_be_judged(x)
     require((x.answered.status or 200) < 500, "200 or a 4xx", got=x.refusal())
