@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,47 +21,45 @@ from wireproof.wire.transcript import Read, Transcript
 RISKY = "keyword-ref-escaped-name"
 
 
-def record(names: Sequence[str], **options: bool) -> tuple[list[str], Recording]:
+async def record(names: Sequence[str], **options: bool) -> tuple[list[str], Recording]:
     order: list[str] = []
     sender = memory.MemorySender(App(memory.config()))
     recorder = Recorder(sender, concurrency=1, on_exchange=lambda x: order.append(x.scenario), **options)  # type: ignore[arg-type]
-    out: list[Recording] = []
-
-    async def keep() -> None:
-        out.append(await recorder.record(names))
-
-    asyncio.run(keep())
-    return order, out[0]
+    return order, await recorder.record(names)
 
 
-def test_what_killed_an_engine_comes_last() -> None:
+@pytest.mark.asyncio
+async def test_what_killed_an_engine_comes_last() -> None:
     assert load()[RISKY].risky and load()[RISKY].valid
-    order, _ = record([RISKY, "plain-greedy", "parameter-word", "keyword-ref-once"])
+    order, _ = await record([RISKY, "plain-greedy", "parameter-word", "keyword-ref-once"])
     assert order.index("plain-greedy") < order.index("parameter-word") < order.index(RISKY)
 
 
-def test_gentle_runs_leave_out_load() -> None:
+@pytest.mark.asyncio
+async def test_gentle_runs_leave_out_load() -> None:
     loads = [s.name for s in load().values() if s.load and not s.slow]
-    order, recorded = record(["plain-greedy", loads[0]], gentle=True)
+    order, recorded = await record(["plain-greedy", loads[0]], gentle=True)
     assert order == ["plain-greedy"]
     assert "gentle" in recorded.skipped[loads[0]][1]
     assert {s.name for s in needed([loads[0], "plain-greedy"], gentle=True)} == {"plain-greedy"}
 
 
-def test_what_killed_an_engine_is_sent_on_request_only() -> None:
+@pytest.mark.asyncio
+async def test_what_killed_an_engine_is_sent_on_request_only() -> None:
     """Protects a shared production endpoint from a default run."""
-    order, recorded = record([RISKY, "plain-greedy"], risky=False)
+    order, recorded = await record([RISKY, "plain-greedy"], risky=False)
     assert order == ["plain-greedy"]
     assert "--risky" in recorded.skipped[RISKY][1]
     assert not Options(parse_target("http://127.0.0.1/v1")).risky
 
 
-def test_a_plain_request_after_every_bad_one() -> None:
+@pytest.mark.asyncio
+async def test_a_plain_request_after_every_bad_one() -> None:
     """Protects the blame: a server that says 400 and then dies is found out before the next request."""
     bad = ["parameter-word", "messages-empty", "messages-missing"]
-    order, _ = record([*bad, "health-after-refusals"], thorough=True)
+    order, _ = await record([*bad, "health-after-refusals"], thorough=True)
     assert order[1::2] == ["health-after-refusals"] * 3
-    order, _ = record([*bad, "health-after-refusals"])
+    order, _ = await record([*bad, "health-after-refusals"])
     assert order.count("health-after-refusals") == 1  # nothing looks suspicious
 
 
@@ -94,20 +91,16 @@ class _Busy(memory.MemorySender):
         return Lane()
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("statuses", "waited", "dead"), [([], 0, False), ([429, 503], 14, False), ([429] * 9, 28, True), ([500], 0, True)]
 )
-def test_busy_is_not_dead(statuses: list[int], waited: float, dead: bool) -> None:
+async def test_busy_is_not_dead(statuses: list[int], waited: float, dead: bool) -> None:
     """Protects a gateway that shuts its engine out for some seconds after our bad requests from being called dead."""
     sender = _Busy(statuses)
     recorder = Recorder(sender, concurrency=1)
-    found: list[Recording] = []
-
-    async def keep() -> None:
-        found.append(await recorder.record(["parameter-word", "health-after-refusals"]))
-
-    asyncio.run(keep())
-    asked = [x.status for x in found[0].exchanges if x.scenario == "health-after-refusals"]
+    found = await recorder.record(["parameter-word", "health-after-refusals"])
+    asked = [x.status for x in found.exchanges if x.scenario == "health-after-refusals"]
     assert len(asked) == len(sender.slept)  # each try is in the recording, so that it is judged again as it was
     assert sum(sender.slept) == waited
     assert recorder.died is dead

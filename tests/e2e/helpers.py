@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Nothing here may take longer: a test that does has found a hang (seconds).
-LIMIT = 60.0
+# Nothing here takes nearly as long, however slow the machine: a test that does has found a hang (seconds).
+LIMIT = 300.0
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,6 @@ class Done:
     code: int
     out: str
     err: str
-    seconds: float
 
     @property
     def text(self) -> str:
@@ -53,7 +51,6 @@ def environment(**changes: str | None) -> dict[str, str]:
 
 def command(*words: object, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Done:
     """Run a command to its end."""
-    started = time.monotonic()
     done = subprocess.run(
         [str(w) for w in words],
         cwd=cwd,
@@ -64,7 +61,7 @@ def command(*words: object, cwd: Path | None = None, env: Mapping[str, str] | No
         check=False,
     )
     out, err = (stream.decode("utf-8", errors="replace") for stream in (done.stdout, done.stderr))
-    return Done(done.returncode, out, err, time.monotonic() - started)
+    return Done(done.returncode, out, err)
 
 
 def wireproof(*words: object, cwd: Path | None = None, **variables: str | None) -> Done:

@@ -17,6 +17,8 @@ import pytest
 from wireproof import cli
 
 from .helpers import LIMIT, ROOT, environment, no_traceback, wireproof
+from .hostile import good
+from .servers import Log, model_server
 
 
 def test_list_json_is_one_array_of_rules() -> None:
@@ -118,10 +120,12 @@ def test_a_mistake_is_told_in_one_line(words: list[str], says: str, capsys: pyte
 
 @pytest.mark.parametrize("option", ["-o", "--html", "--junit"])
 def test_a_file_that_cannot_be_written_is_told_before_the_run(option: str) -> None:
-    done = wireproof("run", "--reference", option, "/proc/no/file")
+    asked = Log()
+    with model_server(good, log=asked) as url:
+        done = wireproof("run", url, option, "/proc/no/file")
     assert done.code == 2, done.text
     assert "cannot write /proc/no/file" in done.message
-    assert done.seconds < 3
+    assert [x.path for x in asked.seen] == []
     no_traceback(done)
 
 

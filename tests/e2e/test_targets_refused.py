@@ -36,8 +36,9 @@ def test_nobody_listens() -> None:
     assert "is the server running" in done.message
 
 
-def test_no_such_host() -> None:
-    error = refusal("http://no-such-host.invalid/v1")
+@pytest.mark.asyncio
+async def test_no_such_host() -> None:
+    error = await refusal("http://no-such-host.invalid/v1")
     assert "cannot connect to http://no-such-host.invalid/v1" in str(error)
     assert not error.usage
 
@@ -56,17 +57,18 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     await reader.read(1)
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("talk", "says"),
+    ("talk", "patience", "says"),
     [
-        (silence, "accepts connections but does not answer GET /v1/models (idle-timeout: no byte for 0.3 s)"),
-        (ssh, "does not speak HTTP (it sent b'SSH-2.0-OpenSSH_9.6\\r\\n'): check host, port and http/https"),
-        (hang_up, "accepts connections but does not answer"),
+        (silence, 0.3, "accepts connections but does not answer GET /v1/models (idle-timeout: no byte for 0.3 s)"),
+        (ssh, 5, "does not speak HTTP (it sent b'SSH-2.0-OpenSSH_9.6\\r\\n'): check host, port and http/https"),
+        (hang_up, 5, "accepts connections but does not answer"),
     ],
 )
-def test_something_else_listens(talk: Talk, says: str) -> None:
+async def test_something_else_listens(talk: Talk, patience: float, says: str) -> None:
     with listen(talk) as port:
-        error = refusal(f"http://127.0.0.1:{port}/v1")
+        error = await refusal(f"http://127.0.0.1:{port}/v1", patience=patience)
     assert not error.usage
     assert says in str(error)
 
@@ -85,26 +87,29 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ssl.SSLConte
     yield context, folder / "cert.pem"
 
 
-def test_https_and_http_are_mixed_up(tls: tuple[ssl.SSLContext, Path]) -> None:
+@pytest.mark.asyncio
+async def test_https_and_http_are_mixed_up(tls: tuple[ssl.SSLContext, Path]) -> None:
     with model_server(good, tls=tls[0]) as url:
-        error = refusal(url.replace("https:", "http:"))
+        error = await refusal(url.replace("https:", "http:"))
     assert "http" in str(error)
     assert not error.usage
     with model_server(good) as waits, serve_in_thread(Config()) as answers:
         for url in (waits, answers):
-            error = refusal(url.replace("http:", "https:"))
+            error = await refusal(url.replace("http:", "https:"), patience=0.3)
             assert "does that port speak plain http://?" in str(error)
             assert not error.usage
 
 
-def test_a_certificate_that_nobody_signed(tls: tuple[ssl.SSLContext, Path]) -> None:
+@pytest.mark.asyncio
+async def test_a_certificate_that_nobody_signed(tls: tuple[ssl.SSLContext, Path]) -> None:
     with model_server(good, tls=tls[0]) as url:
-        error = refusal(url)
+        error = await refusal(url)
         trusted = wireproof("run", url, "--suite", "done", SSL_CERT_FILE=str(tls[1]))
     assert "SSL_CERT_FILE" in str(error)
     assert trusted.code == 0, trusted.text
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
@@ -117,14 +122,15 @@ def test_a_certificate_that_nobody_signed(tls: tuple[ssl.SSLContext, Path]) -> N
         (bomb, "is not that of the API"),
     ],
 )
-def test_everything_is_answered_with_nonsense(answer: Answer, says: str) -> None:
+async def test_everything_is_answered_with_nonsense(answer: Answer, says: str) -> None:
     with answering(answer) as url:
-        error = refusal(url)
+        error = await refusal(url, patience=0.3 if answer is dots else 5)
     assert not error.usage
     assert "the answer to GET /v1/models " in str(error)
     assert says in str(error)
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("chat", "says"),
     [
@@ -136,9 +142,9 @@ def test_everything_is_answered_with_nonsense(answer: Answer, says: str) -> None
         (bomb, "cannot be decoded (the body inflates past the limit)"),
     ],
 )
-def test_only_the_list_of_models_is_sound(chat: Answer, says: str) -> None:
+async def test_only_the_list_of_models_is_sound(chat: Answer, says: str) -> None:
     with model_server(chat) as url:
-        error = refusal(url)
+        error = await refusal(url, patience=0.3 if chat is dots else 5)
     assert not error.usage
     assert says in str(error)
 
@@ -221,7 +227,8 @@ def test_a_base_url_without_v1() -> None:
     assert (done.code, pasted.code) == (0, 0), done.text + pasted.text
 
 
-def test_no_fault_of_the_reference_server_is_stopped_by_the_preflight() -> None:
+@pytest.mark.asyncio
+async def test_no_fault_of_the_reference_server_is_stopped_by_the_preflight() -> None:
     """What rules can judge must reach them; a list that leaves no choice is told, and naming the model helps."""
     stopped, unclear = {}, set()
     with serve_in_thread(Config(token_seconds=0.0)) as url:
@@ -229,7 +236,7 @@ def test_no_fault_of_the_reference_server_is_stopped_by_the_preflight() -> None:
             target = parse_target(url.replace("/v1", f"/fault/{name}/v1"))
             for model in (None, "tiny-reference"):
                 try:
-                    asyncio.run(preflight.run(target, model=model, engine="x", limits=Limits.patient(5)))
+                    await preflight.run(target, model=model, engine="x", limits=Limits.patient(5))
                     break
                 except preflight.PreflightError as error:
                     if error.usage and model is None and "--model" in str(error):

@@ -46,29 +46,27 @@ def _driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Dri
     return Driver(SETUP, Path(sys.executable))
 
 
-def _done(driver: Driver, seconds: float = 5.0) -> list[dict[str, object]]:
+async def _done(driver: Driver, seconds: float = 60.0) -> list[dict[str, object]]:
     """Two outcomes of the same job."""
-
-    async def go() -> list[dict[str, object]]:
-        try:
-            return [await driver.do({"task": "plain"}, seconds) for _ in range(2)]
-        finally:
-            await driver.stop()
-
-    return asyncio.run(go())
+    try:
+        return [await driver.do({"task": "plain"}, seconds) for _ in range(2)]
+    finally:
+        await driver.stop()
 
 
 def _kinds(found: list[dict[str, object]]) -> list[object]:
     return [outcome["error"]["type"] for outcome in found]  # type: ignore[index]
 
 
-def test_a_driver_that_hangs_is_started_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = _done(_driver(tmp_path, monkeypatch, HELLO + "    time.sleep(60)\n"), seconds=0.3)
+@pytest.mark.asyncio
+async def test_a_driver_that_hangs_is_started_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await _done(_driver(tmp_path, monkeypatch, HELLO + "    time.sleep(60)\n"), seconds=0.3)
     assert _kinds(found) == ["DriverHang", "DriverHang"]
 
 
-def test_a_driver_that_dies_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = _done(_driver(tmp_path, monkeypatch, HELLO + "    sys.exit('it cannot go on')\n"))
+@pytest.mark.asyncio
+async def test_a_driver_that_dies_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await _done(_driver(tmp_path, monkeypatch, HELLO + "    sys.exit('it cannot go on')\n"))
     assert _kinds(found) == ["DriverCrash", "DriverCrash"] and "it cannot go on" in str(found[0]["error"])
 
 
@@ -82,53 +80,59 @@ NONSENSE = {
 }
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize("line", NONSENSE.values(), ids=NONSENSE)
-def test_a_driver_that_talks_nonsense(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = _done(_driver(tmp_path, monkeypatch, HELLO + f"    {line}\n"), seconds=30.0)
+async def test_a_driver_that_talks_nonsense(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await _done(_driver(tmp_path, monkeypatch, HELLO + f"    {line}\n"))
     assert _kinds(found) == ["DriverNonsense", "DriverNonsense"]
 
 
-def test_what_a_driver_complains_about_is_not_kept_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.asyncio
+async def test_what_a_driver_complains_about_is_not_kept_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     noise = "    [print('it hurts', n, file=sys.stderr) for n in range(200_000)]\n    sys.exit('no more')\n"
     driver = _driver(tmp_path, monkeypatch, HELLO + noise)
-    found = _done(driver, seconds=30.0)
+    found = await _done(driver)
     assert _kinds(found) == ["DriverCrash", "DriverCrash"] and "no more" in str(found[0]["error"])
     assert len(driver._said) <= 2000
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize("script", ["raise SystemExit('no such library')", "print('[]')", "print('{}')"])
-def test_a_driver_that_does_not_start(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_driver_that_does_not_start(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DriverError, match="does not start"):
-        _done(_driver(tmp_path, monkeypatch, script))
+        await _done(_driver(tmp_path, monkeypatch, script))
 
 
-def _performed(driver: Driver) -> list[tuple[str, Transcript]]:
-    async def go(url: str) -> list[tuple[str, Transcript]]:
-        async with Tap(parse_target(url), Limits.patient(10)) as tap:
-            try:
-                return await perform(driver, tap, ["plain"], "tiny-reference")
-            finally:
-                await driver.stop()
-
-    with player.serve_in_thread(Config()) as url:
-        return asyncio.run(go(url))
+async def _performed(driver: Driver) -> list[tuple[str, Transcript]]:
+    async with player.serve(Config()) as url, Tap(parse_target(url), Limits.patient(10)) as tap:
+        try:
+            return await perform(driver, tap, ["plain"], "tiny-reference")
+        finally:
+            await driver.stop()
 
 
-def test_an_outcome_travels_with_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [(task, found)] = _performed(_driver(tmp_path, monkeypatch, HELLO + ASK + SAY))
+@pytest.mark.asyncio
+async def test_an_outcome_travels_with_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [(task, found)] = await _performed(_driver(tmp_path, monkeypatch, HELLO + ASK + SAY))
     assert task == "plain" and found.raw and '"ok": true' in found.tags.outcome
     assert found.tags.client == "fake" and found.tags.versions == "fake 1"
 
 
-def test_an_outcome_of_an_odd_form_is_no_error_of_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.asyncio
+async def test_an_outcome_of_an_odd_form_is_no_error_of_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     say = '    print(json.dumps({"task": "plain", "ok": 1, "error": ["x"], "result": "y"}), flush=True)\n'
-    [(_, found)] = _performed(_driver(tmp_path, monkeypatch, HELLO + ASK + say))
+    [(_, found)] = await _performed(_driver(tmp_path, monkeypatch, HELLO + ASK + say))
     made = client_outcomes.outcome(recording([replace(found, id="t1")]).takes[0])
     assert (made.ok, made.error, made.result) == (False, {}, {})
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize("script", [HELLO + "    time.sleep(60)\n", HELLO + ASK + SAY])
-def test_most_tasks_of_a_hanging_client_or_target_are_not_waited_for(
+async def test_most_tasks_of_a_hanging_client_or_target_are_not_waited_for(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that hangs, and one whose target accepts everything and never says a word."""
@@ -142,53 +146,53 @@ def test_most_tasks_of_a_hanging_client_or_target_are_not_waited_for(
 
     monkeypatch.setattr(driver, "do", do)
 
-    async def go() -> list[tuple[str, Transcript]]:
-        silent = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1"
-        async with silent, Tap(parse_target(url), Limits(1.0, 0.2, 1.0)) as tap:
-            try:
-                return await perform(driver, tap, list(clients.TASKS)[:6], "tiny-reference")
-            finally:
-                await driver.stop()
-
-    try:
-        found = asyncio.run(go())
-    except DriverError as error:  # the client that hangs has sent nothing at all
-        assert "sent nothing" in str(error)
-    else:
-        assert "3 tasks in a row" in json.loads(found[0][1].tags.unsent)[list(clients.TASKS)[5]]
+    silent = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1"
+    async with silent, Tap(parse_target(url), Limits(1.0, 0.2, 1.0)) as tap:
+        try:
+            found = await perform(driver, tap, list(clients.TASKS)[:6], "tiny-reference")
+        except DriverError as error:  # the client that hangs has sent nothing at all
+            assert "sent nothing" in str(error)
+        else:
+            assert "3 tasks in a row" in json.loads(found[0][1].tags.unsent)[list(clients.TASKS)[5]]
+        finally:
+            await driver.stop()
     assert asked == list(clients.TASKS)[:3]
 
 
-def test_a_client_that_sends_nothing_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.asyncio
+async def test_a_client_that_sends_nothing_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DriverError, match="sent nothing"):
-        _performed(_driver(tmp_path, monkeypatch, HELLO + SAY))
+        await _performed(_driver(tmp_path, monkeypatch, HELLO + SAY))
 
 
 # -- environments ------------------------------------------------------------------------
 
 
-def test_an_environment_that_cannot_be_made_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.asyncio
+async def test_an_environment_that_cannot_be_made_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(environments.NotInstalled, match=r"fake cannot be installed .*no-such-package-of-wireproof"):
-        asyncio.run(environments.provide(SETUP, tmp_path))
+        await environments.provide(SETUP, tmp_path)
     assert not environments.wanted(SETUP, tmp_path).installed
 
 
-def test_a_broken_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.asyncio
+async def test_a_broken_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     wheel = tmp_path / "torn-1-py3-none-any.whl"
     wheel.write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(environments.NotInstalled, match=r"fake cannot be installed .*torn.*the log is"):
-        asyncio.run(environments.provide(replace(SETUP, packages=(str(wheel),)), tmp_path / "home"))
+        await environments.provide(replace(SETUP, packages=(str(wheel),)), tmp_path / "home")
     assert not (tmp_path / "home" / "fake" / "venv").exists()
 
 
-def test_a_python_that_is_too_old_is_told(tmp_path: Path) -> None:
+@pytest.mark.asyncio
+async def test_a_python_that_is_too_old_is_told(tmp_path: Path) -> None:
     with pytest.raises(environments.NotInstalled, match="needs Python >=99"):
-        asyncio.run(environments.provide(replace(SETUP, python=">=99"), tmp_path))
+        await environments.provide(replace(SETUP, python=">=99"), tmp_path)
 
 
 # -- as data -----------------------------------------------------------------------------
@@ -227,16 +231,20 @@ class _Nobody:
         raise Unavailable(Status.UNSUPPORTED, "no network")
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize(("player_of", "status"), [(_Nobody(), Status.UNSUPPORTED), (None, Status.NOT_APPLICABLE)])
-def test_without_a_client_its_rules_say_why(player_of: play.Clients | None, status: Status) -> None:
+async def test_without_a_client_its_rules_say_why(player_of: play.Clients | None, status: Status) -> None:
     recorder = Recorder(MemorySender(App(Config())), clients=player_of)
-    recorded = asyncio.run(recorder.record(["client-langchain-1.7", "plain-greedy"]))
+    recorded = await recorder.record(["client-langchain-1.7", "plain-greedy"])
     [verdict] = {(v.status, v.reason) for v in Judge(recorded).judge(rules.load()["client.langchain.tools"])}
     assert verdict == (status, "no network" if player_of else clients.WHEN_ASKED)
     assert [t.scenario for t in recorded.takes] == ["plain-greedy"]
 
 
-def test_a_library_that_cannot_be_imported_is_unsupported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.asyncio
+async def test_a_library_that_cannot_be_imported_is_unsupported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def provide(*_: object) -> Path:
         return Path(sys.executable)
 
@@ -245,12 +253,9 @@ def test_a_library_that_cannot_be_imported_is_unsupported(tmp_path: Path, monkey
     monkeypatch.setattr(environments, "provide", provide)
     found = play.Clients(parse_target("http://127.0.0.1:9/v1"), "m", Limits(), tmp_path)
 
-    async def go() -> None:
+    with pytest.raises(Unavailable, match=r"No module named 'no_such_library_of_wireproof'; remove .*fake") as told:
         async with found:
             await found.play(scenario.Scenario(name="client-fake", what="", client="fake"))
-
-    with pytest.raises(Unavailable, match=r"No module named 'no_such_library_of_wireproof'; remove .*fake") as told:
-        asyncio.run(go())
     assert told.value.status is Status.UNSUPPORTED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -43,9 +44,28 @@ def test_ports_are_free_and_differ() -> None:
     assert len({free_port() for _ in range(20)}) > 10
 
 
-def test_it_waits_for_200(start: Started) -> None:
+class Clock:
+    """Time passes only where somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        time.sleep(seconds)
+
+
+def test_it_waits_for_200(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(process, "time", clock)
     group, port = start("slow")
-    assert 0.5 < wait_ready(group, port, "/health", 20, "fake") < 20
+    took = wait_ready(group, port, "/health", 60, "fake")
+    assert took == clock.now - 1000
+    # The first good answer ends the waiting.
+    assert re.findall(r'"GET /health HTTP/1.1" (\d+)', start.log.read_text()) == ["503", "503", "503", "200"]
     assert group.stop()
     assert group.child.returncode == -signal.SIGTERM
     assert group.stop()  # again does no harm
