@@ -58,12 +58,13 @@ engines: $(READY)
 	@$(PY) -m wireproof.runners $(if $(ENGINES),run $(ENGINES) --out $(BUILD)/engines --html -- $(OPTIONS),list)
 
 test: lint
-	$(PY) -m pytest tests -q
+	$(PY) -m pytest tests -q -n auto --maxprocesses 8 --dist loadgroup
 
 lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	PYTHON="$(abspath $(PY))" tests/typecheck.sh
+	@cd build/types && "$(abspath $(VENV))/bin/lint-imports" --no-cache --no-logo ../../pyproject.toml
 
 bench: $(READY)
 	@for script in bench/bench_*.py; do \

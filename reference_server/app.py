@@ -14,11 +14,12 @@ from urllib.parse import unquote
 
 from . import constrain, engine, faults, protocol
 from .answer import HEARTBEAT, ApiError, Emit, Frame, Framing, HttpAnswer, HttpRequest, Piece, PieceKind, Step, invalid
-from .config import Config, Orphan
+from .config import Config
 from .fields import parse_json
 from .layers import Context, Hooks, Layer
 from .request import ChatRequest, parse_chat
 from .routes import Gauges, Json, Route, Text, find, simple, too_large
+from .state import Orphan, ServerState
 
 _FAULT = "/fault/"
 _PREFIX_BLOCK = 128
@@ -82,8 +83,9 @@ class _Place:
 class App:
     """A reference server without its socket."""
 
-    def __init__(self, config: Config | None = None) -> None:
+    def __init__(self, config: Config | None = None, state: ServerState | None = None) -> None:
         self.config = config or Config()
+        self.state = state or ServerState()
         self.gauges = Gauges()
         self._prefixes = PrefixCache()
         self._queue: deque[_Place] = deque()
@@ -92,7 +94,7 @@ class App:
     def handle(self, request: HttpRequest) -> Iterator[Step]:
         """Answer a request. `/fault/<name>[+<name>...]` in front of the path chooses faults."""
         request, hooks, refusal = self._hooks(request)
-        request = hooks.apply(Layer.REQUEST, request, Context(request, None, self.config, False))
+        request = hooks.apply(Layer.REQUEST, request, Context(request, None, self.config, self.state, False))
         exchange = _Exchange(request, hooks, self._request_id(request))
         if refusal is not None:
             return self._refuse(exchange, refusal)
@@ -143,7 +145,7 @@ class App:
             raise ApiError(415, f"Unsupported content type '{media[:60]}'; send application/json.")
         chat = parse_chat(parse_json(http.body), self.config)
         constrain.check(chat)
-        return exchange.hooks.apply(Layer.PARAMS, chat, Context(http, chat, self.config, chat.stream))
+        return exchange.hooks.apply(Layer.PARAMS, chat, Context(http, chat, self.config, self.state, chat.stream))
 
     def _check_length(self, chat: ChatRequest, prompt: list[int]) -> None:
         most = self.config.context_tokens
@@ -159,14 +161,14 @@ class App:
     def _generate(self, exchange: _Exchange, chat: ChatRequest, prompt: list[int]) -> Iterator[Step]:
         """A chat answer. All that a started request holds is given back in `finally`."""
         config, hooks, gauges = self.config, exchange.hooks, self.gauges
-        context = Context(exchange.http, chat, config, chat.stream)
+        context = Context(exchange.http, chat, config, self.state, chat.stream)
         identity = protocol.Identity(
             config.ids("chatcmpl-"), int(config.clock()), chat.model, len(prompt), self._prefixes.add(prompt)
         )
         place = _Place(len(prompt))
         pieces: Iterator[Piece] = iter(())
         try:
-            made = self._shared(gauges.count(engine.generate(chat, prompt, config), place.reasons))
+            made = self._shared(gauges.count(engine.generate(chat, prompt, config, self.state.recall), place.reasons))
             pieces = hooks.apply(Layer.MODEL, made, context)
             if chat.stream:
                 chunks = hooks.apply(Layer.CHUNK, protocol.chunks(pieces, chat, identity), context)
@@ -220,7 +222,7 @@ class App:
     @property
     def _uncounted(self) -> Orphan | None:
         """The rest of an answer that a fault has just taken away from its client."""
-        return next((o for o in self.config.orphans if not o.counted), None)
+        return next((o for o in self.state.orphans if not o.counted), None)
 
     def _end(self, place: "_Place") -> None:
         """A request is over, unless a fault goes on with it: then it is when its orphan is.
@@ -259,7 +261,7 @@ class App:
     def _shared(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """The model's time is shared with answers that nobody waits for any more, and with a crowd of others."""
         for piece in pieces:
-            others = max(len(self.config.orphans), min(self.gauges.running - _UNSHARED, _UNSHARED))
+            others = max(len(self.state.orphans), min(self.gauges.running - _UNSHARED, _UNSHARED))
             yield replace(piece, after=piece.after * (1 + others)) if others > 0 else piece
 
     def _refuse(self, exchange: _Exchange, error: ApiError) -> Iterator[Step]:
@@ -267,7 +269,7 @@ class App:
 
     def _simple(self, exchange: _Exchange, made: Json | Text) -> Iterator[Step]:
         """An answer that needs no model."""
-        context = Context(exchange.http, None, self.config, False, made.status)
+        context = Context(exchange.http, None, self.config, self.state, False, made.status)
         if isinstance(made, Text):
             answer = self._plain(exchange, made.status, made.text.encode(), made.media, ())
         else:

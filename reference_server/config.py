@@ -2,9 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 
 def random_id(prefix: str) -> str:
@@ -14,16 +13,6 @@ def random_id(prefix: str) -> str:
 
 def random_seed() -> int:
     return secrets.randbits(64)
-
-
-@dataclass
-class Orphan:
-    """The rest of an answer without a client. `due` is when its next step is due (seconds, virtual time)."""
-
-    steps: Iterator[Any]
-    due: float = 0.0
-    running: bool = False
-    counted: bool = False  # by the gauge of running requests
 
 
 @dataclass(frozen=True)
@@ -47,12 +36,6 @@ class Config:
     clock: Callable[[], float] = time.time
     ids: Callable[[str], str] = random_id
     entropy: Callable[[], int] = random_seed
-    #: What the model said to equal requests, told again without thinking: for the fault matrix, where only the
-    #: way to the wire differs.
-    recall: dict[Any, Any] | None = field(default=None, compare=False)
-
-    #: Answers that go on being made though their client has left (a fault's doing); each slows the others down.
-    orphans: list["Orphan"] = field(default_factory=list, compare=False)
 
     @property
     def model(self) -> str:

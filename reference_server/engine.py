@@ -11,6 +11,7 @@ tokens are not counted as completion tokens; the markers and names of tool calls
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -227,13 +228,18 @@ def limit_of(chat: ChatRequest, prompt: int, config: Config) -> int:
     return min(room, config.default_max_tokens if chat.max_tokens is None else chat.max_tokens)
 
 
-def generate(chat: ChatRequest, prompt: list[int], config: Config) -> Iterator[Piece]:
-    """The pieces of all choices, index 0 first, in turns; `after` is the model's own working time."""
+def generate(
+    chat: ChatRequest, prompt: list[int], config: Config, recall: dict[Any, Any] | None = None
+) -> Iterator[Piece]:
+    """The pieces of all choices, index 0 first, in turns; `after` is the model's own working time.
+
+    With `recall` equal requests are answered from it, and what is new is remembered there.
+    """
     seed = chat.seed if chat.seed is not None else config.entropy()
     made: Iterable[tuple[Piece, float]] = _run(chat, prompt, config, seed)
-    if config.recall is not None:
+    if recall is not None:
         key = (repr(chat), hash(tuple(prompt)), seed if chat.sampling.temperature > 0 else 0)
-        made = config.recall.get(key) or config.recall.setdefault(key, list(made))
+        made = recall.get(key) or recall.setdefault(key, list(made))
     for piece, after in made:
         yield _timed(piece, after, config.ids("call_") if piece.kind is PieceKind.CALL_START else "")
 

@@ -17,16 +17,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wireproof.judge import rules as core_rules
-from wireproof.judge.judge import Judge, Memo
+from wireproof.judge.judge import Judge, Matches, Memo
 from wireproof.judge.rules import Each, Rule
 from wireproof.read.endpoints import exchange_of
 from wireproof.read.exchange import Exchange
 from wireproof.read.recording import Recording
+from wireproof.scenarios import catalog
 from wireproof.verdict import Status, Verdict, fold
 from wireproof.wire.transcript import Transcript
 
 from . import faults
-from .memory import config, record
+from .app import App
+from .changes import Changes, SpiedApp, merged
+from .memory import Counter, config, record
+from .state import ServerState
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,38 @@ class _Judged:
 
 
 class FaultMatrix:
-    """Runs faults against all rules."""
+    """Runs faults against all rules.
+
+    A fault is recorded in the scenarios that it changes (changes.py); in all others the clean server's answers count.
+    """
 
     def __init__(self, chosen: Mapping[str, Rule] | None = None) -> None:
         self.rules = dict(chosen or core_rules.load())
         self.names = sorted({name for r in self.rules.values() for name in r.needs})
-        self._single = [r for r in self.rules.values() if isinstance(r.on, Each)]
+        self._groups: dict[tuple[Any, ...], list[Rule]] = {}  # those that are judged on the same exchanges
+        for r in self.rules.values():
+            if isinstance(r.on, Each):
+                self._groups.setdefault((id(r.on), r.forms), []).append(r)
+        self._single = [r for group in self._groups.values() for r in group]
+        self._matches: Matches = {}
         self._other = [r for r in self.rules.values() if not isinstance(r.on, Each)]
+        self._health = {s.name for s in catalog.load().values() if s.health}
+        self._hostile = [s.name for s in catalog.load().values() if s.name in self.names and not s.tame]
         self._memo: Memo = {}
         self._recall: dict[Any, Any] = {}
-        self._clean: dict[str, _Judged] = {}
         self._known: dict[str, _Judged] = {}
-        self.outcome()
+        counter = Counter()
+        app = SpiedApp(config(counter), ServerState(recall=self._recall))
+        self._clean = record(
+            scenarios=self.names,
+            app=app,
+            counter=counter,
+            make=self._exchange,
+            on_exchange=lambda x: app.belongs_to(x.scenario),
+        )
+        self._changes = Changes(app)
+        self._clean_outcome = self._judged(self._clean, self._memo)
+        self._clean_known, self._clean_matches = dict(self._known), dict(self._matches)
 
     def _exchange(self, t: Transcript) -> Exchange:
         digest = t.digest()
@@ -78,15 +102,41 @@ class FaultMatrix:
 
     def recording(self, fault: str = "") -> Recording:
         """The recording of all scenarios from the server with a fault (none: the clean server)."""
-        settings = config(recall=self._recall)
-        return record(fault, scenarios=self.names, settings=settings, make=self._exchange)
+        if not fault:
+            return self._clean
+        found = faults.parse(fault)
+        changed = self._changes.scenarios(found[0]) if len(found) == 1 else None
+        if changed is not None:
+            names = [n for n in self.names if n in changed]
+            if changed & self._health and self._hostile:  # it is asked after those that must be refused
+                names = list(dict.fromkeys([*names, self._hostile[-1]]))
+            elif changed & set(self._hostile):
+                names = list(dict.fromkeys([*names, *self._health]))
+            fresh = self._record(fault, names) if names else Recording(())
+            if not set(fresh.skipped) & set(names):  # else it ended early: what others would have done, counts
+                return merged(self._clean, fresh, frozenset(names))
+        return self.whole(fault)
 
-    def outcome(self, fault: str = "") -> FaultResult:
-        """The status of every rule on the server with a fault."""
-        self._known = dict(self._clean)  # what another fault brought is not kept: it would fill the memory
-        memo = dict(self._memo)
-        recorded = self.recording(fault)
-        judge = Judge(recorded, memo)
+    def whole(self, fault: str) -> Recording:
+        """The same, with every scenario recorded again."""
+        return self._record(fault, self.names)
+
+    def _record(self, fault: str, names: Sequence[str]) -> Recording:
+        counter = Counter()
+        app = App(config(counter), ServerState(recall=self._recall))
+        return record(fault, scenarios=names, app=app, counter=counter, make=self._exchange)
+
+    def outcome(self, fault: str = "", *, whole: bool = False) -> FaultResult:
+        """The status of every rule on the server with a fault; `whole` records every scenario again."""
+        if not fault:
+            return self._clean_outcome
+        self._known = dict(self._clean_known)
+        self._matches = dict(self._clean_matches)  # what another fault brought is not kept: it would fill the memory
+        recorded = self.whole(fault) if whole else self.recording(fault)
+        return self._judged(recorded, dict(self._memo))
+
+    def _judged(self, recorded: Recording, memo: Memo) -> FaultResult:
+        judge = Judge(recorded, memo, self._matches)
         found: dict[str, set[Status]] = {}
         stories: dict[tuple[str, Status], str] = {}
         for x in recorded.exchanges:
@@ -101,20 +151,22 @@ class FaultMatrix:
                 stories.setdefault(key, story)
         for r in self._single:
             if r.id not in found:
-                self._note(r, judge.judge(r), found, stories)
+                self._note(r, [judge.nothing(r)], found, stories)
         for r in self._other:
             self._note(r, judge.judge(r), found, stories)
-        if not self._clean:
-            self._clean, self._memo = dict(self._known), memo
         folded = {rule: fold(statuses) for rule, statuses in found.items()}
         return FaultResult(folded, {r: stories[r, s] for r, s in folded.items() if (r, s) in stories})
 
     def _judge(self, judged: _Judged) -> None:
         judged.by_status = {}
         judge = Judge(Recording(()))
-        for r in self._single:
-            v = judge.single(r, judged.exchange)
-            if v is not None:
+        for group in self._groups.values():
+            if not judge.concerns(group[0], judged.exchange):
+                continue
+            for r in group:
+                v = judge.single(r, judged.exchange)
+                if v is None:
+                    continue
                 judged.by_status.setdefault(v.status, set()).add(r.id)
                 if v.status is not Status.PASS:
                     judged.stories.setdefault((r.id, v.status), story(v))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .answer import HttpRequest
 from .config import Config
+from .state import ServerState
 
 if TYPE_CHECKING:
     from .request import ChatRequest
@@ -35,6 +36,7 @@ class Context:
     http: HttpRequest
     chat: "ChatRequest | None"
     config: Config
+    state: ServerState
     stream: bool
     status: int = 200
 

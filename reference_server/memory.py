@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wireproof.read.endpoints import exchange_of
 from wireproof.read.exchange import Exchange
@@ -25,11 +26,26 @@ from .player import too_large
 _START = 1_780_000_000.0
 
 
+_BLOCK = 2**20
+
+
 @dataclass
-class _Counter:
-    """Deterministic ids and entropy, so that equal requests give equal bytes in every run."""
+class Counter:
+    """Deterministic ids and entropy, so that equal requests give equal bytes in every run.
+
+    Each scenario has numbers of its own: what it records does not depend on which others are recorded before it.
+    """
 
     value: int = 0
+    _scenario: str = ""
+    _values: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, scenario: Scenario) -> None:
+        """Go on with the numbers of a scenario."""
+        self._values[self._scenario] = self.value
+        self._scenario = scenario.name
+        number = _numbers().get(scenario.name, 0)
+        self.value = self._values.get(scenario.name, number * _BLOCK)
 
     def ids(self, prefix: str) -> str:
         self.value += 1
@@ -40,9 +56,14 @@ class _Counter:
         return self.value * 0x9E3779B97F4A7C15 % 2**64
 
 
-def config(**changes: object) -> Config:
+@functools.cache
+def _numbers() -> dict[str, int]:
+    return {name: number for number, name in enumerate(load(), 1)}
+
+
+def config(counter: Counter | None = None, **changes: object) -> Config:
     """A config whose clock, ids and entropy are fixed, that asks for a key, and serves two models."""
-    counter = _Counter()
+    counter = counter or Counter()
     values: dict[str, object] = {"clock": lambda: _START, "ids": counter.ids, "entropy": counter.entropy}
     values["api_key"] = "sk-reference-0123456789"
     values["models"] = ("tiny-reference", "org/tiny-reference")
@@ -63,7 +84,7 @@ class MemorySender:
     @property
     def working(self) -> bool:
         """Whether its model computes anything now: what a GPU would show."""
-        return self.app.gauges.running > 0 or bool(self.app.config.orphans)
+        return self.app.gauges.running > 0 or bool(self.app.state.orphans)
 
     def lane(self) -> _MemoryLane:
         """A new virtual connection."""
@@ -79,13 +100,13 @@ class MemorySender:
         while flights := [f for f in self.flights if not f.over and f.due <= to]:
             min(flights, key=lambda f: f.due).step()
         self.now = max(self.now, to)
-        for orphan in list(self.app.config.orphans):
+        for orphan in list(self.app.state.orphans):
             if not orphan.running:
                 orphan.running, orphan.due = True, self.now
             while orphan.due <= self.now:
                 step = next(orphan.steps, None)
                 if not isinstance(step, Emit):
-                    self.app.config.orphans.remove(orphan)
+                    self.app.state.orphans.remove(orphan)
                     break
                 orphan.due += step.after
 
@@ -219,7 +240,7 @@ class _MemoryFlight:
     async def wait(self) -> Transcript:
         """Virtual time passes until it is over."""
         while not self.over:
-            if self._sender.flights or self._sender.app.config.orphans:
+            if self._sender.flights or self._sender.app.state.orphans:
                 self._sender.advance(self.due)
             if (not self.over and self.due <= self._sender.now + 1e-9) or not self._sender.flights:
                 self.step()
@@ -257,15 +278,20 @@ def record(
     fault: str = "",
     *,
     scenarios: Sequence[str] = (),
-    settings: Config | None = None,
+    app: App | None = None,
+    counter: Counter | None = None,
     make: Callable[[Transcript], Exchange] = exchange_of,
+    on_exchange: Callable[[Exchange], None] | None = None,
 ) -> Recording:
     """Record scenarios (all of them by default) from a fresh reference server with a fault.
 
-    `make` makes an exchange of a transcript; it may give back one that it made of an equal transcript before.
+    `app` is a server of one's own, made with `config(counter)`. `make` makes an exchange of a transcript; it may give
+    back one that it made of an equal transcript before.
     """
     names = list(scenarios) or list(load())
-    recorder = Recorder(MemorySender(App(settings or config()), fault), concurrency=1, make=make)
+    counter = counter or Counter()
+    sender = MemorySender(app or App(config(counter)), fault)
+    recorder = Recorder(sender, concurrency=1, make=make, on_scenario=counter.begin, on_exchange=on_exchange)
     out: list[Recording] = []
 
     async def keep() -> None:  # a result that asyncio.run returns is printed by it once, at great length

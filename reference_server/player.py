@@ -20,8 +20,9 @@ import h11
 
 from .answer import ApiError, Close, Emit, How, HttpRequest, Step
 from .app import App
-from .config import Config, Orphan
+from .config import Config
 from .routes import too_large
+from .state import Orphan, ServerState
 
 _READ = 65536
 _AHEAD = 2**20  # how much of later requests is read while an answer is being sent
@@ -158,7 +159,7 @@ class _Connection:
             close = getattr(steps, "close", None)
             if close is not None:
                 close()
-            _adopt(self.app.config)
+            _adopt(self.app.state)
         return how
 
     async def _write(self, step: Emit, watch: "asyncio.Future[None]") -> None:
@@ -239,22 +240,22 @@ def _closing(request: HttpRequest) -> HttpRequest:
 _NIGHT_WORK: set[asyncio.Task[None]] = set()
 
 
-def _adopt(config: Config) -> None:
+def _adopt(state: ServerState) -> None:
     """Go on with answers whose client has left, in real time."""
-    for orphan in config.orphans:
+    for orphan in state.orphans:
         if not orphan.running:
             orphan.running = True
-            task = asyncio.ensure_future(_work_on(orphan, config))
+            task = asyncio.ensure_future(_work_on(orphan, state))
             _NIGHT_WORK.add(task)
             task.add_done_callback(_NIGHT_WORK.discard)
 
 
-async def _work_on(orphan: Orphan, config: Config) -> None:
+async def _work_on(orphan: Orphan, state: ServerState) -> None:
     try:
         for step in orphan.steps:
             await asyncio.sleep(step.after if isinstance(step, Emit) else 0)
     finally:
-        config.orphans.remove(orphan)
+        state.orphans.remove(orphan)
 
 
 async def _client(app: App, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

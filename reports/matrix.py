@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 from wireproof.judge.summary import Outcome, Summary, summarize
 from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status
+from wireproof.wire.endpoints import ANY, TITLES
 
 from . import outcomes
 
@@ -110,6 +112,19 @@ def rule_lines(cols: Sequence[Column]) -> dict[str, Mapping[str, Any]]:
 
 def _bare(rule: str) -> dict[str, Any]:
     return {"id": rule, "area": rule.split(".", 1)[0], "level": "MUST", "requirement": "", "why": "", "checked": True}
+
+
+def by_endpoint(lines: Mapping[str, Mapping[str, Any]], rules: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Areas in groups: (title of the endpoint that most rules of the area are about, the areas), in stable order."""
+    counts: dict[str, Counter[str]] = {}
+    for name in rules:
+        counts.setdefault(str(lines[name]["area"]), Counter())[str(lines[name].get("endpoint", ""))] += 1
+    titles = {"": ANY, **{e.value: title for e, title in TITLES.items()}}
+    groups: dict[str, list[str]] = {}
+    for area, found in counts.items():
+        endpoint = found.most_common(1)[0][0]
+        groups.setdefault(titles.get(endpoint, endpoint), []).append(area)
+    return list(groups.items())
 
 
 def observable(lines: Mapping[str, Mapping[str, Any]]) -> list[str]:

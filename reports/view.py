@@ -17,7 +17,7 @@ from wireproof.show.excerpt import excerpt
 from wireproof.show.text import Arrival, clients, head, place, rows, safe, safe_curl, samples, source
 from wireproof.verdict import Status, Verdict
 
-from .matrix import LETTERS, LEVELS, Column, differing, observable, rule_lines
+from .matrix import LETTERS, LEVELS, Column, by_endpoint, differing, observable, rule_lines
 
 CASES = 5  # failing cases shown with their bytes, for each rule and column
 TEXT = 600  # characters of one value
@@ -286,7 +286,10 @@ def page(cols: Sequence[Column], level: str, fault_matrix: Mapping[str, Sequence
         "words": [(w, x) for w, x in LETTERS.items() if w != "not-judged" or any(c[-1][1][w] for c in counts)],
         "counts": [(safe(c.label), table) for c, table in zip(cols, counts, strict=True)],
         "failures": failures,
-        "matrix": list(areas.items()),
+        "matrix": [
+            (safe(title), [(name, areas[name]) for name in map(safe, members)])
+            for title, members in by_endpoint(lines, rules)
+        ],
         "differing": [(views[n], cells[n]) for n in differing(cols, rules)] if len(cols) > 1 else [],
         "unjudged": [
             (status.value, LETTERS[status.value], _reasons(cols, status))

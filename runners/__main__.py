@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from . import process, provision
+from .engine_files import ENGINES, load
 from .provision import Home
-from .recipes import ENGINES, Catalogue, EngineError, load
+from .recipes import Catalogue, EngineError
 from .standing import Judging, provide
 
 # Ours: the record is cleaned of this machine's paths before reports are made of it.
@@ -27,20 +28,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    common = _Parser(add_help=False)
-    common.add_argument("--engines", type=Path, default=ENGINES, metavar="FILE", help="another file of engines (TOML)")
-    common.add_argument(
-        "--home",
-        type=Path,
-        default=provision.default_home(),
-        metavar="DIR",
-        help=f"where engines are installed (default ${provision.VARIABLE}, else %(default)s)",
-    )
     parser = _Parser(
         prog="python -m wireproof.runners",
         description="Installs, starts and judges real engines with tiny models, without a GPU.",
         epilog="Exit codes: 0 kept, 1 a rule is broken, 2 usage, 3 an engine cannot be installed, started or judged.",
     )
+    _add_common(parser, ENGINES, provision.default_home())
+    common = _Parser(add_help=False)
+    # They may stand before the command, or after it: there, what is not given must not hide what was.
+    _add_common(common, argparse.SUPPRESS, argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("list", parents=[common], help="list the engines")
     install = commands.add_parser("provision", parents=[common], help="install engines and make their models")
@@ -57,6 +53,23 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where run records go (default: here)")
     run.add_argument("--html", action="store_true", help="write an HTML report beside each record")
     return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, engines: Path | str, home: Path | str) -> None:
+    parser.add_argument(
+        "--engines",
+        type=Path,
+        default=engines,
+        metavar="FILE",
+        help="your own engines: a file (TOML), or a folder of such files",
+    )
+    parser.add_argument(
+        "--home",
+        type=Path,
+        default=home,
+        metavar="DIR",
+        help=f"where engines are installed (default ${provision.VARIABLE}, else {provision.default_home()})",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import signal
 import socket
@@ -12,6 +11,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+
+import httpx2
 
 from .recipes import EngineError
 
@@ -198,12 +199,9 @@ def wait_ready(group: Group, port: int, path: str, seconds: float, what: str) ->
 
 
 def _status(port: int, path: str) -> int | None:
-    # Not urllib: it would ask a proxy of the environment.
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    # Not through a proxy of the environment.
     try:
-        connection.request("GET", path)
-        return connection.getresponse().status
-    except (OSError, http.client.HTTPException):
+        with httpx2.stream("GET", f"http://127.0.0.1:{port}{path}", timeout=5, trust_env=False) as answer:
+            return answer.status_code
+    except httpx2.HTTPError:
         return None
-    finally:
-        connection.close()

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
-import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx2
+
+from wireproof.read import engine_facts
 from wireproof.wire import strictjson
 
 from . import neutral, process, provision
 from .process import Group
 from .provision import Home
-from .recipes import Catalogue, EngineError, Pick, fill
+from .recipes import Catalogue, EngineError, Pick, Template
 
 # How often we look whether what stands behind the engine still runs while it is judged (seconds).
 _LOOK = 0.5
-# A list of models is short; and one that takes longer than this never comes (seconds).
-_LIST, _ASKING = 1024 * 1024, 30.0
+# A list of models that takes longer than this never comes (seconds).
+_ASKING = 30.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,6 @@ def _command(
     """The command that starts an engine, and its environment; its file of settings is written."""
     engine = pick.engine
     values = provision.template_values(
-        engine,
         home,
         python=home.provision(engine.id, engine.environment),
         model=home.model(engine, pick.model, catalogue) if pick.model else None,
@@ -104,16 +105,18 @@ def _command(
         values["program"] = str(provision.find_program(engine))
     if behind:
         values |= {"upstream": behind.url, "served": served(behind)}
-    if engine.settings:
-        values["config"] = str(_settings(engine.settings, home.path / "configs", pick.name, values))
-    return [fill(word, **values) for word in engine.start], provision.environment_of(engine, home, values)
+    if engine.config:
+        values["config"] = str(_settings(engine.config, home.path / "configs", pick.name, values))
+    return [word.filled(**values) for word in engine.start], provision.environment_of(engine, home, values)
 
 
-def _settings(template: Path, folder: Path, name: str, values: dict[str, str]) -> Path:
+def _settings(config: Template, folder: Path, name: str, values: dict[str, str]) -> Path:
     """Write a file of settings from its template; it stays, for whoever wants to know what was judged."""
+    template = Path(config.filled())
     target = folder / f"{name}{template.suffix}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(fill(template.read_text(encoding="utf-8"), **values), encoding="utf-8")
+    inside = Template(template.read_text(encoding="utf-8"), config.here)
+    target.write_text(inside.filled(**values), encoding="utf-8")
     return target
 
 
@@ -122,20 +125,14 @@ def served(behind: Standing) -> str:
 
     Asked for where the API is without a fault, since a fault may be in the list itself.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", behind.port, timeout=_ASKING)
+    url = f"http://127.0.0.1:{behind.port}/v1/models"
     try:
-        connection.request("GET", "/v1/models")
-        found = json.loads(connection.getresponse().read(_LIST))
-    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        found = httpx2.get(url, timeout=_ASKING, trust_env=False).json()
+    except (httpx2.HTTPError, ValueError, RecursionError):
         found = None
-    finally:
-        connection.close()
     name = strictjson.get(found, "data", 0, "id")
     if not isinstance(name, str) or not name:
-        raise EngineError(
-            f"{behind.pick.name} lists no model on http://127.0.0.1:{behind.port}/v1/models, so that nobody in front"
-            " of it can be told one"
-        )
+        raise EngineError(f"{behind.pick.name} lists no model on {url}, so that nobody in front of it can be told one")
     return name
 
 
@@ -165,7 +162,9 @@ class Judging:
             options += ["--engine", pick.engine.label]
         options += ["--risky", *standing.gauges]  # (nobody else needs it)
         # A group of its own: a Ctrl-C reaches it through us, once, and it writes the footer of its record.
-        judge = Group([sys.executable, "-m", "wireproof.cli", *options, *self.extra])
+        own = {engine_facts.VARIABLE: str(self.catalogue.own)} if self.catalogue.own else {}
+        words = [sys.executable, "-m", "wireproof.cli", *options, *self.extra]
+        judge = Group(words, env={**os.environ, **own})
         try:
             return _wait(judge, standing)
         finally:

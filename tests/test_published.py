@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from wireproof.reports import html, matrix
+from wireproof.reports import matrix
+from wireproof.reports.formats import html
 from wireproof.stored.run_record import RunRecord
 from wireproof.stored.run_record import read as read_record
 

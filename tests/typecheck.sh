@@ -11,4 +11,4 @@ cd "$root/build/types"
 types() { "${PYTHON:-python3}" -m mypy --config-file "$root/pyproject.toml" --strict "$@"; }
 types -p wireproof "$@"
 # The tests see the same package. Folders without an __init__.py import what lies beside them, as under pytest.
-MYPYPATH=".:$root/tests/reports:$root/tests/runners" types --explicit-package-bases "$root/tests" "$root/conftest.py" "$@"
+MYPYPATH=".:$root/tests/reports:$root/tests/runners" types --explicit-package-bases "$root/tests" "$@"

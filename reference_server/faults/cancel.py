@@ -1,17 +1,16 @@
 """Servers that do not notice, or do not bear, that a client leaves.
 
 In memory and live the same: when a client leaves, the iterators of its answer are closed. A server that is deaf to it
-lets the model work on instead, as an orphan in the config.
+lets the model work on instead, as an orphan in the server's state.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
 
 from ..answer import Close, Emit, How, HttpAnswer, Piece, Step
-from ..config import Config, Orphan
+from ..state import Orphan
 from . import Context, Layer, fault
 from .http import with_body
 
@@ -27,11 +26,8 @@ class _Memory:
     leaked: float = 0.0
 
 
-_MEMORY: "WeakKeyDictionary[Config, _Memory]" = WeakKeyDictionary()
-
-
 def _memory(ctx: Context) -> _Memory:
-    return _MEMORY.setdefault(ctx.config, _Memory())
+    return ctx.state.memory(_Memory)
 
 
 class _Watched:
@@ -66,7 +62,7 @@ def _deaf(
 
     def on_left(begun: bool) -> None:
         if when(begun):
-            ctx.config.orphans.append(Orphan((Emit(b"", piece.after) for piece in pieces), counted=hidden))
+            ctx.state.orphans.append(Orphan((Emit(b"", piece.after) for piece in pieces), counted=hidden))
 
     return _Watched(pieces, on_left)
 
@@ -82,7 +78,7 @@ def deaf_for(pieces: Iterator[Piece], ctx: Context, seconds: float) -> Iterator[
             if worked >= seconds:
                 return
 
-    return _Watched(pieces, lambda _: ctx.config.orphans.append(Orphan(rest())))
+    return _Watched(pieces, lambda _: ctx.state.orphans.append(Orphan(rest())))
 
 
 def _left(steps: Iterator[Step], on_left: Callable[[bool], None]) -> Iterator[Step]:
@@ -173,7 +169,7 @@ def _(steps: Iterator[Step], ctx: Context) -> Iterator[Step]:
 
     def on_left(_: bool) -> None:
         if waiting:
-            ctx.config.orphans.append(Orphan(steps))
+            ctx.state.orphans.append(Orphan(steps))
 
     return _left(watched(), on_left)
 

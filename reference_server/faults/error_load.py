@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ..answer import Close, How, HttpAnswer, Step
-from ..config import Config
 from . import Context, Layer, fault
 from .request_edits import asked, crash_when, crashed, messages, replaced
 
@@ -54,17 +53,23 @@ def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     return crash_when(lambda body: isinstance(found := body.get("logit_bias"), dict) and len(found) > 1024, answer, ctx)
 
 
-_LEFT: "WeakKeyDictionary[Config, bool]" = WeakKeyDictionary()
+@dataclass
+class _Memory:
+    """Whether the end of a body was left unread."""
+
+    left: bool = False
 
 
 @fault("error.body-left-unread", layer=Layer.HTTP, breaks={"error.server.survives"})
 def _(answer: HttpAnswer, ctx: Context) -> HttpAnswer:
     """The end of a refused body is read as the next request of its connection."""
+    memory = ctx.state.memory(_Memory)
     if ctx.http.body.endswith(b" " * 2000):
-        _LEFT[ctx.config] = True
+        memory.left = True
         return answer
-    if not _LEFT.pop(ctx.config, False):
+    if not memory.left:
         return answer
+    memory.left = False
     error = {"message": "Invalid HTTP request received.", "type": "invalid_request_error", "param": None, "code": None}
     return replaced(answer, 400, "Bad Request", {"error": error})
 

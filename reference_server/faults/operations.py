@@ -4,10 +4,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ..answer import Chunk, Close, Emit, Frame, Framing, How, HttpAnswer, HttpRequest, Piece, PieceKind, Step
-from ..config import Config
 from . import Context, Layer, fault
 from .http import is_plain, stream_was_asked, with_body
 
@@ -22,11 +20,8 @@ class _Memory:
     answers: int = 0
 
 
-_MEMORY: "WeakKeyDictionary[Config, _Memory]" = WeakKeyDictionary()
-
-
 def _memory(ctx: Context) -> _Memory:
-    return _MEMORY.setdefault(ctx.config, _Memory())
+    return ctx.state.memory(_Memory)
 
 
 def refused(answer: HttpAnswer, status: int, reason: str, message: str, code: str | None = None) -> HttpAnswer:

@@ -25,6 +25,7 @@ from wireproof.wire import redact
 from wireproof.wire.strictjson import get
 from wireproof.wire.transcript import Ending, Tags, Transcript
 
+from ..environments import clean_environment
 from . import environments
 
 # Importing a library from a cold disk takes long (seconds).
@@ -59,7 +60,7 @@ class Driver:
         quiet = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1"}
         # Keys and base URLs of the user's own are no business of a driver's.
         own = ("OPENAI_", "LANGCHAIN_", "LANGSMITH_", "LLAMA_")
-        env = {k: v for k, v in environments.clean_environment().items() if not k.startswith(own)}
+        env = {k: v for k, v in clean_environment().items() if not k.startswith(own)}
         self._child = await asyncio.create_subprocess_exec(
             str(self._python),
             str(script),
@@ -215,7 +216,7 @@ class Clients:
         if sys.platform == "win32":
             raise Unavailable(Status.UNSUPPORTED, "client libraries are run on Linux and macOS only")
         home = self.home or environments.default_home()
-        if not environments.installed(setup, home):
+        if not environments.wanted(setup, home).installed:
             print(f"wireproof installs the client {setup.name}, once", file=sys.stderr)
         try:
             python = await environments.provide(setup, home)

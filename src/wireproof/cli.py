@@ -18,6 +18,7 @@ from typing import NoReturn
 from wireproof import __version__
 from wireproof.judge import rules
 from wireproof.judge.summary import Exit
+from wireproof.reports import formats
 from wireproof.run import options as opts
 
 _REFERENCE_MODEL = "tiny-reference"
@@ -76,10 +77,8 @@ def _parser() -> argparse.ArgumentParser:
         "report", help="make reports from run records", description="Make reports from run records."
     )
     report.add_argument("records", nargs="+", metavar="RUN", help="run record (JSON Lines)")
-    opts.HTML.add_to(report)
-    report.add_argument("--markdown", metavar="FILE", help="write Markdown (default: print it)")
-    report.add_argument("--json", metavar="FILE", help="write the matrix as JSON")
-    opts.JUNIT.add_to(report, help="write JUnit XML of the first record")
+    for made in formats.load().values():
+        opts.report_option(made).add_to(report)
     opts.LEVEL.add_to(report, help="which broken rules count as failures")
 
     serve = commands.add_parser("serve", help="run the reference server", description="Run the reference server.")
@@ -246,16 +245,15 @@ def _report(arguments: argparse.Namespace) -> int:
     from wireproof.run import outputs
     from wireproof.stored import run_record
 
+    known = formats.load()
     try:
         records = [run_record.read(Path(p)) for p in arguments.records]
-        paths = (_path(arguments.html), _path(arguments.junit), _path(arguments.markdown), _path(arguments.json))
-        outputs.write(records, level=arguments.level, html=paths[0], junit=paths[1], markdown=paths[2], matrix=paths[3])
+        paths = {name: _path(getattr(arguments, opts.report_option(made).dest)) for name, made in known.items()}
+        outputs.write(records, level=arguments.level, **paths)
     except run_record.RecordError as error:
         raise UsageError(str(error)) from error
-    if not any(paths):
-        from wireproof.reports import markdown
-
-        print(markdown.render(records, level=arguments.level))
+    if not any(paths.values()):
+        print(known["markdown"].render(records, level=arguments.level))
     return Exit.OK
 
 

@@ -59,7 +59,7 @@ def _is_list(x: Exchange) -> bool:
     ),
     source=engine("vllm", "max_model_len of the model list"),
 )
-def test_context_within_limit(found: Sequence[Chat]) -> None:
+def test_context_within_limit(found: Sequence[Exchange]) -> None:
     """No answer counts more prompt tokens than the max_model_len that the list of models gives for the model.
 
     Either the server silently cut such a prompt but counted all of it, and the answer is about a part; or the list is
@@ -74,7 +74,7 @@ def test_context_within_limit(found: Sequence[Chat]) -> None:
                 most[name] = length
     compared = 0
     for x in found:
-        if _is_list(x):
+        if not is_chat(x):
             continue
         limit, counted = most.get(str(x.asked.get("model"))), get(x.usage, "prompt_tokens")
         if limit is not None and is_int(counted):

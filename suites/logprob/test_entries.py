@@ -24,7 +24,7 @@ _ALTERNATIVES = Each(
     lambda x: is_answer(x) and wants_logprobs(x) and top_logprobs(x) > 0,
     _NEEDS,
 )
-# Equal values are computed at once; what differs by more than float32 rounding was not the same number.
+# Equal values are computed only once; values that differ by more than float32 rounding were not the same number.
 _SAME = 1e-3
 _ZERO = 1e-6
 # Below this lie the lowest numbers of float32 and bfloat16.
@@ -33,9 +33,9 @@ _RARELY = 0.05
 
 
 def _wrong(value: Any) -> str:
-    """What is wrong with the three members that an entry and an alternative share; empty when nothing is."""
+    """What is wrong with the three members that an entry and an alternative share; empty if nothing."""
     if not isinstance(value, dict):
-        return "no object"
+        return "not an object"
     if not isinstance(value.get("token"), str):
         return f"token {value.get('token', 'absent')!r}"
     if not is_number(value.get("logprob")):
@@ -51,7 +51,7 @@ def _alternatives(x: Chat) -> Iterator[tuple[Entry, Any]]:
 
 
 def _sound(entry: Entry) -> bool:
-    """An entry whose values can be compared: other rules judge those that are no finite numbers."""
+    """Whether the values of an entry can be compared: other rules judge those that are not finite numbers."""
     values = (entry.logprob, *(get(other, "logprob") for other in entry.top))
     return all(finite(value) is not None for value in values)
 
@@ -64,9 +64,9 @@ def _sound(entry: Entry) -> bool:
     source=openapi("ChatCompletionTokenLogprob.required"),
 )
 def test_entry_shape(x: Chat) -> None:
-    """An entry has a string token, a number logprob, bytes that are null or 0 to 255, and a list top_logprobs.
+    """An entry has a string token, a numeric logprob, bytes that are null or 0 to 255, and a top_logprobs list.
 
-    Without top_logprobs agents fail with TypeError, pydantic-ai refuses the answer, and LiteLLM answers 500.
+    Without top_logprobs, agents fail with a TypeError, pydantic-ai rejects the answer, and LiteLLM answers 500.
     """
     check_entries(x)
 
@@ -89,7 +89,7 @@ def check_entries(x: Chat) -> None:
 def test_bytes_key(x: Chat) -> None:
     """Every entry and every alternative has the key bytes, null where there are none.
 
-    OpenAI's schema requires it; typed clients take its absence for null.
+    OpenAI's schema requires the key; typed clients take its absence for null.
     """
     for entry in all_entries(x):
         for value in (entry.value, *entry.top):
@@ -107,7 +107,7 @@ def test_bytes_key(x: Chat) -> None:
 def test_alternative_shape(x: Chat) -> None:
     """Every alternative has token, logprob and bytes of the same types as an entry.
 
-    llama-index reads the three of each; a map from token to number, or bare strings, crash it.
+    llama-index reads all three of each; a map from token to number, or bare strings, crash it.
     """
     for entry, other in _alternatives(x):
         wrong = _wrong(other)
@@ -122,9 +122,9 @@ def test_alternative_shape(x: Chat) -> None:
     source=contract("top_logprobs = k gives k alternatives; OpenAPI: the number of most likely tokens"),
 )
 def test_at_most_k(x: Chat) -> None:
-    """top_logprobs k gives at most k alternatives, or one more that is the chosen token.
+    """With top_logprobs k, the server sends at most k alternatives, or one more that is the chosen token.
 
-    Consumers of a fixed width overflow, or cut off what they did not expect.
+    Consumers with a fixed width overflow, or cut off what they did not expect.
     """
     k = top_logprobs(x)
     for entry in all_entries(x):
@@ -140,9 +140,9 @@ def test_at_most_k(x: Chat) -> None:
     source=observed("in rare cases there may be fewer than top_logprobs: the field's description"),
 )
 def test_all_k(x: Chat) -> None:
-    """top_logprobs k gives k alternatives, in all but rare positions.
+    """With top_logprobs k, the server sends k alternatives at all but a few positions.
 
-    A classifier that looks for its labels among them finds some missing. Under a schema fewer may be possible.
+    A classifier that looks for its labels among them finds some missing. (Under a schema, fewer may be possible.)
     """
     k = top_logprobs(x)
     narrow = response_format(x).form != "text" or x.asked.get("tools") or "top_k" in x.asked or "min_p" in x.asked
@@ -165,8 +165,8 @@ def test_all_k(x: Chat) -> None:
 def test_value(x: Chat) -> None:
     """Every logprob is at most 0.
 
-    Above 0 it is no probability: exp() of it is above 1, and scores built on it are wrong. NaN and Infinity are
-    judged by http.json.no-nan, null and strings by the rules for the shape.
+    A logprob above 0 is not a probability: its exp() is above 1, and scores built on it are wrong. (http.json.no-nan
+    judges NaN and Infinity, the rules for the shape judge null and strings.)
     """
     for entry in all_entries(x):
         for value in (entry.logprob, *(get(other, "logprob") for other in entry.top)):
@@ -181,9 +181,9 @@ def test_value(x: Chat) -> None:
     source=openapi("ChatCompletionTokenLogprob.logprob: -9999.0 for very unlikely tokens"),
 )
 def test_value_floor(x: Chat) -> None:
-    """A very unlikely token has -9999.0 or so, not the lowest number of a float type.
+    """A very unlikely token has a logprob around -9999.0, not the lowest number of a float type.
 
-    Adding two of these gives -Infinity, which no JSON has.
+    Adding two of the lowest gives -Infinity, which JSON cannot express.
     """
     for entry in all_entries(x):
         for value in (entry.logprob, *(get(other, "logprob") for other in entry.top)):
@@ -199,16 +199,16 @@ def test_value_floor(x: Chat) -> None:
     source=openapi("the Logprobs example; all engines"),
 )
 def test_sorted_distinct(x: Chat) -> None:
-    """Alternatives are sorted, the likeliest first, and no token stands among them twice.
+    """Alternatives are sorted, the likeliest first, and no token appears among them twice.
 
-    Consumers take the first for the best; a label that stands there three times leaves them nothing to choose.
+    Consumers take the first for the best; a label that appears three times leaves them nothing to choose from.
     """
     for entry in all_entries(x):
         if not _sound(entry):
             continue
         values = [get(other, "logprob") for other in entry.top]
         falling = all(a >= b - _ZERO for a, b in pairwise(values))
-        require(falling, "alternatives in falling order", got=values, at=entry.part)
+        require(falling, "alternatives in descending order", got=values, at=entry.part)
         names = [_name(other) for other in entry.top if _is_text(get(other, "token"))]
         require(len(set(names)) == len(names), "distinct alternatives", got=[n[0] for n in names], at=entry.part)
 
@@ -230,9 +230,9 @@ def _is_text(token: Any) -> bool:
     source=contract("confidence must not contradict the text"),
 )
 def test_chosen_is_first(x: Chat) -> None:
-    """At temperature 0 the chosen token is the first alternative, or as likely as it.
+    """At temperature 0, the chosen token is the first alternative, or as likely as the first.
 
-    Otherwise the score says that something else should have been written, and no client can tell which is true.
+    Otherwise the score says that the model should have written something else, and no client can tell which is true.
     """
     asked = x.asked
     odd = ("logit_bias", "frequency_penalty", "presence_penalty", "repetition_penalty", "min_tokens", "ignore_eos")
@@ -256,9 +256,9 @@ def test_chosen_is_first(x: Chat) -> None:
     source=contract("the axioms of probability"),
 )
 def test_values_consistent(x: Chat) -> None:
-    """The chosen token has the same logprob as among the alternatives, and their probabilities sum to 1 at most.
+    """The chosen token has the same logprob as among the alternatives, whose probabilities sum to at most 1.
 
-    Two values for one token mix what was before and after sampling: comparisons between them mean nothing.
+    Two values for one token mix scores from before and after sampling: comparisons between them mean nothing.
     """
     for entry in all_entries(x):
         if not _sound(entry):
@@ -268,7 +268,7 @@ def test_values_consistent(x: Chat) -> None:
         agree = not same or any(abs(value - entry.logprob) <= _SAME for value in same)
         require(agree, f"{entry.logprob} for the chosen {entry.token!r}", got=same, at=entry.part)
         total = sum(math.exp(value) for value in values if value <= _ZERO)
-        require(total <= 1 + _SAME, "probabilities that sum to 1 at most", got=round(total, 4), at=entry.part)
+        require(total <= 1 + _SAME, "probabilities that sum to at most 1", got=round(total, 4), at=entry.part)
 
 
 @rule(
@@ -279,7 +279,7 @@ def test_values_consistent(x: Chat) -> None:
     source=openapi("choices.items.logprobs.required: content, refusal"),
 )
 def test_keys(x: Chat) -> None:
-    """A logprobs object has the keys content and refusal, null where there is nothing.
+    """A logprobs object has the keys content and refusal, which are null if there is nothing.
 
     Strictly typed clients require both. OpenAI's own example leaves refusal out, and so do engines.
     """
@@ -301,9 +301,9 @@ def test_keys(x: Chat) -> None:
     source=engine("vllm", "empty tokens", "https://github.com/vllm-project/vllm/pull/34875"),
 )
 def test_token_not_empty(x: Chat) -> None:
-    """No entry is empty in both its token and its bytes: a part of a character has its bytes, or null.
+    """No entry has both an empty token and empty bytes: a part of a character has its bytes, or null.
 
-    Interpretability tools see a token that says nothing, and the character's last part with the bytes of all.
+    Interpretability tools see a token that says nothing, and then the last part with the bytes of the whole character.
     """
     for choice in scored(x):
         for entry in choice.own:

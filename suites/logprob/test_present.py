@@ -1,4 +1,4 @@
-"""Log probabilities come when they are asked for, and only then."""
+"""The server sends log probabilities when a request asks for them, and only then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASKED = Each(
     ("plain-logprobs", "plain-logprobs-alone", "plain-logprobs-cut"),
 )
 _WITHOUT_ALTERNATIVES = Each(
-    "every answer with log probabilities and no alternatives",
+    "every answer to a request for log probabilities without alternatives",
     lambda x: is_answer(x) and wants_logprobs(x) and top_logprobs(x) == 0,
     ("plain-logprobs-alone", "plain-logprobs-0", "stream-logprobs-0"),
 )
@@ -29,7 +29,7 @@ _OUT_OF_RANGE = Each(
     ("logprobs-top-negative", "logprobs-top-21", "logprobs-top-word"),
 )
 _TOP_ALONE = Each(
-    "every request with top_logprobs and without logprobs",
+    "every request with top_logprobs but without logprobs",
     lambda x: is_chat(x) and x.response is not None and is_int(x.asked.get("top_logprobs")) and not wants_logprobs(x),
     ("logprobs-top-alone", "logprobs-top-with-false"),
 )
@@ -60,7 +60,7 @@ def _has_entries(x: Chat) -> bool:
     source=contract("logprobs: true gives choices[].logprobs.content; OpenAPI has the same"),
 )
 def test_content_present(x: Chat) -> None:
-    """With logprobs true a plain answer has log probabilities of its text in choices[].logprobs.content.
+    """With logprobs true, a plain answer has the log probabilities of its text in choices[].logprobs.content.
 
     Classifiers and evaluators read the score there; null is a silent loss that shows as a crash far away.
     """
@@ -68,7 +68,7 @@ def test_content_present(x: Chat) -> None:
     if not asked:
         raise NotApplicable("logprob.top.zero-is-empty and logprob.top.null-is-absent judge that")
     if tool_choice(x).forced:
-        raise NotApplicable("a call was forced, and its tokens are no text")
+        raise NotApplicable("a call was forced, and its tokens are not text")
     choices = [s for s in scored(x) if s.text]
     if not choices:
         raise inconclusive("the answer has no text")
@@ -90,9 +90,9 @@ def _logprobs_as_they_are(x: Chat) -> object:
     source=contract("log probabilities are opt-in; OpenAPI: logprobs defaults to false"),
 )
 def test_absent_when_not_asked(x: Chat) -> None:
-    """Without logprobs true a plain answer has no log probabilities: choices[].logprobs is null or absent.
+    """Without logprobs true, a plain answer has no log probabilities: choices[].logprobs is null or absent.
 
-    They are several times the size of the answer, and whoever did not ask pays for them with every request.
+    They are several times the size of the answer, and clients that did not ask pay for them with every request.
     """
     if wants_logprobs(x) or not x.knows_request:
         raise NotApplicable("log probabilities were asked for, or may have been")
@@ -112,14 +112,14 @@ def test_absent_when_not_asked(x: Chat) -> None:
     source=openapi("ChatCompletionTokenLogprob.required: top_logprobs"),
 )
 def test_zero_is_empty(x: Chat) -> None:
-    """With logprobs true and top_logprobs 0 or absent each token has its entry, with an empty list of alternatives.
+    """With logprobs true and top_logprobs 0 or absent, each token has an entry with an empty list of alternatives.
 
-    Zero taken for "off" loses the score of the chosen token, which is all that confidence scoring needs; and
-    whoever asked for no alternatives does not want to pay for some.
+    A server that takes 0 for "off" loses the score of the chosen token, which is all that confidence scoring needs; and
+    a client that asked for no alternatives does not want to pay for any.
     """
     asked = x.asked.get("top_logprobs", "absent")
     if not x.knows_request or _impossible(x.asked.get("top_logprobs")):
-        raise NotApplicable("it is open how many alternatives were asked for")
+        raise NotApplicable("it is unclear how many alternatives were asked for")
     choices = scored(x)
     if not any(s.entries for s in choices):
         if asked != 0 or not any(s.text for s in choices):
@@ -136,9 +136,9 @@ def test_zero_is_empty(x: Chat) -> None:
     source=openapi("top_logprobs: optional, minimum 0"),
 )
 def test_top_not_needed(with_five: Exchange, alone: Exchange, zero: Exchange) -> None:
-    """A server that answers with alternatives also answers logprobs true without top_logprobs, or with 0.
+    """A server that accepts logprobs true with top_logprobs also accepts it with top_logprobs 0 and without any.
 
-    SDK code that works with OpenAI sends logprobs alone; servers answered 400, or 500 "list index out of range".
+    SDK code that works with OpenAI sends only logprobs; servers answered 400, or 500 "list index out of range".
     """
     if not with_five.ok:
         raise with_five.refused()
@@ -156,7 +156,7 @@ def test_top_not_needed(with_five: Exchange, alone: Exchange, zero: Exchange) ->
 def test_null_is_absent(alone: Chat, null: Chat) -> None:
     """top_logprobs null next to logprobs true means the same as leaving it out.
 
-    Typed clients serialise what was not set as null: the scores were turned off without a word.
+    Typed clients serialise unset members as null: servers turned the scores off without a word.
     """
     if not alone.ok:
         raise alone.refused()
@@ -167,7 +167,7 @@ def test_null_is_absent(alone: Chat, null: Chat) -> None:
     require(_has_entries(null), "log probabilities, as without top_logprobs", got="none", owner=null)
 
 
-# Above 20, and -1 for "all", are extensions of engines: an answer is no breach of the contract, a crash is.
+# Values above 20, and -1 for "all", are engine extensions: an answer does not break the contract, a crash does.
 @rule(
     "logprob.top.out-of-range-refused",
     MUST,
@@ -176,10 +176,10 @@ def test_null_is_absent(alone: Chat, null: Chat) -> None:
     source=openapi("top_logprobs: an integer, minimum 0, maximum 20"),
 )
 def test_out_of_range_refused(x: Exchange) -> None:
-    """A top_logprobs that is no integer is refused with a 4xx, and one out of range never ends in a 5xx.
+    """The server refuses a top_logprobs that is not an integer with a 4xx, and never sends a 5xx for one out of range.
 
-    A crash looks like an outage: clients send the same request again and again. A word taken for a number
-    changes results without a word.
+    A crash looks like an outage: clients send the same request again and again. A server that takes a word for a number
+    changes the results, and does not say so.
     """
     must_be_judged(x)
     value = x.asked.get("top_logprobs")
@@ -196,9 +196,9 @@ def test_out_of_range_refused(x: Exchange) -> None:
     source=openapi("top_logprobs: minimum 0, maximum 20"),
 )
 def test_limit_kept(x: Exchange) -> None:
-    """A top_logprobs below 0 or above 20 is refused with a 4xx.
+    """The server refuses a top_logprobs below 0 or above 20 with a 4xx.
 
-    Engines take -1 for all of the vocabulary, or as many as they like: code written against them fails with OpenAI.
+    Engines take -1 for the whole vocabulary, or allow any number: code written against them fails with OpenAI.
     """
     value = x.asked.get("top_logprobs")
     if not is_int(value):
@@ -215,7 +215,7 @@ def test_limit_kept(x: Exchange) -> None:
     source=openapi("top_logprobs: logprobs must be set to true if this parameter is used"),
 )
 def test_top_without_logprobs(x: Exchange) -> None:
-    """top_logprobs without logprobs true is refused or ignored: it never ends in a 5xx.
+    """The server refuses or ignores top_logprobs without logprobs true; it never sends a 5xx.
 
     OpenAI refuses it, many servers ignore it; a crash looks like an outage, and clients retry.
     """
@@ -230,9 +230,9 @@ def test_top_without_logprobs(x: Exchange) -> None:
     source=observed("400 for top_logprobs without logprobs"),
 )
 def test_top_needs_logprobs(x: Exchange) -> None:
-    """top_logprobs without logprobs true is refused with a 4xx, as it has no effect.
+    """The server refuses top_logprobs without logprobs true with a 4xx, as it has no effect.
 
-    Ignored, it leaves the caller without the scores that he meant to get, and without a reason.
+    If the server ignores it, callers miss the scores that they meant to get, and never learn why.
     """
     must_be_judged(x)
     require(not x.ok, "a 4xx for top_logprobs without logprobs", got=x.status)
@@ -266,13 +266,13 @@ _SEVERAL = Each(
 
 @rule("logprob.sampled.plausible", MUST, on=_SEVERAL, source=_VLLM_SPECULATION)
 def test_sampled_plausible(x: Chat) -> None:
-    """Log probabilities of choices that differ are not all 0: what was sampled differently was not certain.
+    """The log probabilities of choices that differ are not all 0: tokens sampled differently were not certain.
 
-    Perplexity and reinforcement learning read them: 200 and zeros poison a training run.
+    Perplexity and reinforcement learning read them: a 200 with zeros poisons a training run.
     """
     choices = [s for s in scored(x) if s.text and s.entries]
     if len({s.text for s in choices}) < 2:
-        raise inconclusive("there are no choices that differ")
+        raise inconclusive("the choices do not differ")
     values = [entry.logprob for s in choices for entry in s.entries]
     require(any(value != 0 for value in values), "a log probability below 0", got=f"{len(values)} times 0")
 
@@ -289,9 +289,9 @@ def test_sampled_plausible(x: Chat) -> None:
     source=openapi("CreateChatCompletionResponse.choices.items.logprobs"),
 )
 def test_n_own_values(x: Chat) -> None:
-    """With n above 1 every choice has log probabilities of its own.
+    """With n above 1, every choice has its own log probabilities.
 
-    Best-of-n picks by them: with those of choice 0 everywhere it picks by chance.
+    Best-of-n picks by them: if every choice has those of choice 0, it picks by chance.
     """
     choices = [s for s in scored(x) if s.text]
     if not all(is_int(s.choice) for s in choices) or len({s.choice for s in choices}) < len(choices):

@@ -1,4 +1,4 @@
-"""Entries and the text that they are about: as many as tokens, and joined they say the same."""
+"""Entries and their text: one entry for each token, and joined they say the same as the text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ANY = Each(
 
 
 def _comparable(x: Chat) -> Scored:
-    """The one choice, when its entries and its text must say the same."""
+    """The only choice, if its entries and its text must say the same."""
     choice = scored(x)[0]
     if not choice.entries:
         raise inconclusive("the answer has no log probabilities: logprob.content.present judges that")
@@ -39,22 +39,22 @@ def _comparable(x: Chat) -> Scored:
     source=openapi("the Logprobs example: 9 entries, 9 tokens"),
 )
 def test_count(x: Chat) -> None:
-    """There are as many entries as completion tokens, give or take one end token when the answer was not cut.
+    """There are as many entries as completion tokens, give or take one end token if the answer was not cut off.
 
-    Evaluators divide the sum by the count: a token without its entry moves every score.
+    Evaluators divide the sum by the count: a token without an entry shifts every score.
     """
     choice = _comparable(x)
     if x.asked.get("stop"):
-        raise NotApplicable("tokens of a stop string count, and may have no entry")
+        raise NotApplicable("the tokens of a stop string are counted, and may have no entry")
     tokens = get(x.usage or {}, "completion_tokens")
     if not is_int(tokens) or get(x.usage, "completion_tokens_details", "reasoning_tokens"):
-        raise inconclusive("no usage says how many tokens the text has")
+        raise inconclusive("usage does not say how many tokens the text has")
     cut = choice.finish == "length"
     if cut and tokens != x.token_limit:
-        raise inconclusive("usage is not what the limit says: the rules for usage judge that")
+        raise inconclusive("usage does not match the limit: the rules for usage judge that")
     slack = 0 if cut else 1
     count = len(choice.entries)
-    require(abs(count - tokens) <= slack, f"{tokens} entries, as there are tokens", got=count)
+    require(abs(count - tokens) <= slack, f"{tokens} entries, one for each token", got=count)
 
 
 @rule(
@@ -67,7 +67,7 @@ def test_count(x: Chat) -> None:
 def test_bytes_join(x: Chat) -> None:
     """The bytes of all entries, joined and decoded as UTF-8, are the text of the answer.
 
-    Scores are mapped to text by their bytes: U+FFFD in place of a part of an emoji, or tokens of hidden reasoning,
+    Tools map scores to text by these bytes: U+FFFD in place of a part of an emoji, or tokens of hidden reasoning,
     shift everything after them.
     """
     choice = _comparable(x)
@@ -76,7 +76,7 @@ def test_bytes_join(x: Chat) -> None:
         raise NotApplicable("bytes is null, which is allowed")
     joined = b"".join(part for part in parts if part is not None)
     same = reads(joined, choice.text)
-    require(same, f"bytes that join to {choice.text!r}", got=read_so_far(joined))
+    require(same, f"bytes that join into {choice.text!r}", got=read_so_far(joined))
 
 
 @rule(
@@ -87,20 +87,20 @@ def test_bytes_join(x: Chat) -> None:
     source=contract("' Yes' and 'Yes' are different labels"),
 )
 def test_exact_text(x: Chat) -> None:
-    """Tokens are the exact text, with their blanks and in their case: joined they are an answer in ASCII.
+    """Joined, the tokens of an ASCII answer are its exact text, with blanks and case.
 
-    Cheap classifiers look up " Yes" and find "Yes", or the spelling of the vocabulary ("\u0120Yes").
+    Cheap classifiers look up " Yes" and find "Yes", or the vocabulary's spelling ("\u0120Yes").
     """
     choice = _comparable(x)
     tokens = [entry.token for entry in choice.own if isinstance(entry.token, str)]
     odd = len(tokens) < len(choice.own) or any(is_stand_in(token) for token in tokens)
     if odd or not choice.text.isascii() or any(entry.bytes == b"" for entry in choice.own):
-        raise inconclusive("the answer is not in ASCII alone")
+        raise inconclusive("the answer is not pure ASCII")
     if not choice.agrees and all(entry.bytes is not None for entry in choice.own):
-        raise inconclusive("the bytes do not join to the text: logprob.bytes.join-to-content judges that")
+        raise inconclusive("the bytes do not join into the text: logprob.bytes.join-to-content judges that")
     joined = "".join(tokens)
     require(
-        joined.removeprefix(" ") == choice.text.removeprefix(" "), f"tokens that join to {choice.text!r}", got=joined
+        joined.removeprefix(" ") == choice.text.removeprefix(" "), f"tokens that join into {choice.text!r}", got=joined
     )
 
 
@@ -112,10 +112,10 @@ def test_exact_text(x: Chat) -> None:
     source=openapi("bytes: the UTF-8 bytes representation of the token"),
 )
 def test_bytes_fit(x: Chat) -> None:
-    """Where a token is whole characters, bytes is its UTF-8.
+    """If a token is whole characters, bytes is its UTF-8.
 
-    Whoever joins bytes and whoever joins tokens must read the same text. Parts of characters are shown in many
-    ways, and their bytes are raw.
+    Clients that join bytes and clients that join tokens must read the same text. (Servers show parts of characters in
+    many ways, with raw bytes.)
     """
     for entry in (e for choice in scored(x) for e in choice.entries):
         for value in (entry.value, *entry.top):
@@ -126,7 +126,7 @@ def test_bytes_fit(x: Chat) -> None:
 
 
 def _raw(token: str) -> bool:
-    """A label that is no text: an escape ("bytes:\\xf0") or a token's number ("token_id:262")."""
+    """A label that is not text: an escape ("bytes:\\xf0") or a token's number ("token_id:262")."""
     return token.startswith(("bytes:", "token_id:", "id:"))
 
 
@@ -141,7 +141,7 @@ def _raw(token: str) -> bool:
     source=contract("no score for text that nobody sees"),
 )
 def test_stop_cut(x: Chat) -> None:
-    """At a stop string the entries end with the text: those of the hidden tokens are left out, but for a partial one.
+    """At a stop string, the entries end with the text: hidden tokens have none, except one that is partly shown.
 
     Sums and means over the entries count words that the answer does not have.
     """
@@ -166,12 +166,12 @@ def test_stop_cut(x: Chat) -> None:
     source=engine("vllm", "an entry for the end token", "https://github.com/vllm-project/vllm/issues/17637"),
 )
 def test_no_extra_entry(x: Chat) -> None:
-    """After the last token of the text there is no entry for the end token.
+    """After the last token of the text, there is no entry for the end token.
 
-    With -9999 for it the mean of a good answer is that of nonsense; joined tokens end in "<|im_end|>".
+    With -9999 for the end token, a good answer has the mean of nonsense; joined tokens end in "<|im_end|>".
     """
     for choice in scored(x):
         extra = choice.extra
-        require(extra is None, f"the last entry to be of {choice.text[-20:]!r}", got=extra.value if extra else "")
+        require(extra is None, f"a last entry for {choice.text[-20:]!r}", got=extra.value if extra else "")
     if not any(choice.comparable for choice in scored(x)):
         raise inconclusive("there is no plain text to compare with")

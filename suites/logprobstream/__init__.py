@@ -1,1 +1,1 @@
-"""logprobs in streams: increments that lie with their text, none lost, none repeated, as in the plain answer."""
+"""logprobs in streams: increments that come with their text, none lost, none repeated, as in the plain answer."""

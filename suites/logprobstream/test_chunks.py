@@ -1,4 +1,4 @@
-"""Where a stream's entries stand: with the text that they are about, and nowhere else."""
+"""Where a stream's entries are: with their text, and nowhere else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_ASKED = Each(STREAMS.what, STREAMS.match, (*STREAMS.needs, "stream-logprobs
 
 
 def tokens_of_text(x: Chat) -> int | None:
-    """completion_tokens, when they are all of the one choice's text, and nothing shows that they are wrong."""
+    """completion_tokens, if they all belong to the text of the only choice, and nothing shows that they are wrong."""
     choices = scored(x)
     tokens = get(x.usage or {}, "completion_tokens")
     alone = len(choices) == 1 and choices[0].comparable and x.knows_request and x.asked_usage
@@ -43,7 +43,7 @@ def tokens_of_text(x: Chat) -> int | None:
 
 
 def missing(x: Chat) -> int:
-    """How many tokens of the text have no entry, by usage; an end token needs none."""
+    """How many tokens of the text have no entry, according to usage; an end token needs none."""
     tokens = tokens_of_text(x)
     if tokens is None:
         return 0
@@ -59,9 +59,9 @@ def missing(x: Chat) -> int:
     source=contract("choices[].logprobs.content in chunks; OpenAPI: CreateChatCompletionStreamResponse"),
 )
 def test_content_present(x: Chat) -> None:
-    """With logprobs true every chunk with text has the log probabilities of its tokens, unless they came before.
+    """With logprobs true, every chunk with text has the log probabilities of its tokens, unless they came before.
 
-    Streaming scorers get nothing otherwise, or only those of the last chunk.
+    Otherwise streaming scorers get nothing, or only those of the last chunk.
     """
     choices = [s for s in scored(x) if s.text]
     if not choices or tool_choice(x).forced:
@@ -81,10 +81,10 @@ def test_content_present(x: Chat) -> None:
     source=client("openai-python", "ChatCompletionStreamState appends them"),
 )
 def test_increments(x: Chat) -> None:
-    """Each entry is sent once: a chunk has those of its own tokens, not those of the chunks before.
+    """The server sends each entry once: a chunk has those of its own tokens, not those of the chunks before.
 
-    openai-python and openai-node append what comes: in cumulative lists the first token
-    counts as often as there are chunks.
+    openai-python and openai-node append what arrives: with cumulative lists, the first token counts once for each
+    chunk.
     """
     all_entries(x)
     part = repeated(x)
@@ -92,7 +92,7 @@ def test_increments(x: Chat) -> None:
     tokens = tokens_of_text(x)
     if tokens is not None and scored(x)[0].finish == "length":
         count = len(scored(x)[0].entries)
-        require(count <= tokens, f"{tokens} entries, as there are tokens", got=count)
+        require(count <= tokens, f"{tokens} entries, one for each token", got=count)
 
 
 @rule(
@@ -103,9 +103,9 @@ def test_increments(x: Chat) -> None:
     source=openapi("logprobs: log probability information for the choice"),
 )
 def test_aligned(x: Chat) -> None:
-    """The tokens of a chunk's entries are the text of that chunk, but for the parts of a character that is not whole.
+    """The tokens of a chunk's entries are the text of that chunk, except for parts of an incomplete character.
 
-    Whoever colours text by its score colours the wrong word.
+    Otherwise tools that colour text by its score colour the wrong word.
     """
     if uncovered(x) or repeated(x) or missing(x):
         raise inconclusive("entries are missing or repeated: other rules judge that")
@@ -116,13 +116,13 @@ def test_aligned(x: Chat) -> None:
     may_hold = bool(x.asked.get("stop")) or not x.knows_request
     for s, choice in zip(scored(x), x.finished_stream.choices, strict=True):
         if s.choice not in plain or (s.cut and not begins(s)):
-            continue  # what is left of a stop string is judged by the rules for stop
+            continue  # the rules for stop judge what is left of a stop string
         _check_alignment(s, choice, may_hold=may_hold)
 
 
 def _check_alignment(s: Scored, choice: Choice, *, may_hold: bool) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    said = mine = ""  # what the entries told and the text does not have yet, and the other way round
+    said = mine = ""  # what the entries say and the text does not yet have, and the other way round
     begun = {"said": False, "mine": False}
     for part, text, data in walk(s, choice):
         if data is None:
@@ -149,9 +149,9 @@ def _check_alignment(s: Scored, choice: Choice, *, may_hold: bool) -> None:
     evidence=("lp_content_null",),
 )
 def test_empty_elsewhere(x: Chat) -> None:
-    """In a chunk without tokens, such as those of the role and of the finish, logprobs is null or absent.
+    """In a chunk without tokens, such as those with the role and the finish_reason, logprobs is null or absent.
 
-    An object without entries, or an entry for the role, shifts what is aligned by chunks.
+    An object without entries, or an entry for the role, shifts what clients align by chunks.
     """
     for part in x.answer_parts:
         found = part.choice.get("logprobs")
@@ -174,7 +174,7 @@ def test_empty_elsewhere(x: Chat) -> None:
 def test_entry_shape(x: Chat) -> None:
     """An entry in a chunk has a token, logprob, bytes and top_logprobs of the same types as in a plain answer.
 
-    LiteLLM loses the text of a chunk whose entry lacks top_logprobs; agents fail with TypeError.
+    LiteLLM loses the text of a chunk whose entry lacks top_logprobs; agents fail with a TypeError.
     """
     for entry in all_entries(x):
         value = entry.value
@@ -193,17 +193,17 @@ def test_entry_shape(x: Chat) -> None:
     source=contract("every completion token has its entry"),
 )
 def test_held_back_kept(x: Chat) -> None:
-    """Entries of tokens that are held back, such as parts of a character, come later: they are not dropped.
+    """If the server holds tokens back, such as parts of a character, it sends their entries later, and drops none.
 
-    Fewer entries than completion_tokens: means are wrong, and every position after the loss is shifted.
+    With fewer entries than completion_tokens, means are wrong, and every position after the loss is shifted.
     """
     all_entries(x)
     if uncovered(x):
         raise inconclusive("text without entries: logprobstream.content.present judges that")
     tokens = tokens_of_text(x)
     if tokens is None:
-        raise inconclusive("no usage says how many tokens the text has")
-    require(not missing(x), f"{tokens} entries, as there are tokens", got=len(scored(x)[0].entries))
+        raise inconclusive("usage does not say how many tokens the text has")
+    require(not missing(x), f"{tokens} entries, one for each token", got=len(scored(x)[0].entries))
 
 
 @rule(
@@ -214,9 +214,9 @@ def test_held_back_kept(x: Chat) -> None:
     source=openapi("logprobs: defaults to false"),
 )
 def test_absent_when_not_asked(x: Chat) -> None:
-    """Without logprobs true no chunk has log probabilities: logprobs is null or absent.
+    """Without logprobs true, no chunk has log probabilities: logprobs is null or absent.
 
-    They are many times the size of the text of a chunk.
+    They are many times the size of a chunk's text.
     """
     if wants_logprobs(x) or not x.knows_request:
         raise NotApplicable("log probabilities were asked for, or may have been")

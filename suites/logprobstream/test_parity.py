@@ -20,7 +20,7 @@ _NOISE = 0.05
 def _pairs(plain: Chat, stream: Chat) -> list[tuple[Scored, Scored]]:
     """The choices of both with the same words and calls, where the plain answer has entries."""
     if plain.asked_n > 1:
-        raise inconclusive("with several choices it is open which is which")
+        raise inconclusive("with several choices, it is unclear which is which")
     words = [(o.content or "", o.refusal or "", o.calls) for o in plain.outcomes]
     if words != [(o.content or "", o.refusal or "", o.calls) for o in stream.outcomes]:
         raise inconclusive("the two answers are not the same")
@@ -50,9 +50,9 @@ def _same_token(a: Entry, b: Entry) -> bool:
     source=client("openai-python", "the entries of a stream are put together to those of a plain answer"),
 )
 def test_parity(plain: Chat, stream: Chat) -> None:
-    """A stream has the entries of the plain answer: the same tokens, as many, in the same order.
+    """A stream has the entries of the plain answer: the same number, for the same tokens, in the same order.
 
-    Training on tool use reads them from streams: what a parser swallows is missing there, and nothing tells.
+    Training on tool use reads them from streams: what a parser swallows is missing there, and nothing says so.
     """
     for p, s in _pairs(plain, stream):
         a, b = p.own, s.own
@@ -74,7 +74,7 @@ def test_parity(plain: Chat, stream: Chat) -> None:
 def test_values(plain: Chat, stream: Chat) -> None:
     """A stream's log probabilities are those of the plain answer, within the noise of batching.
 
-    A threshold that was tuned on the one does not hold for the other.
+    A threshold that was tuned on one does not hold for the other.
     """
     for p, s in _pairs(plain, stream):
         if len(p.own) != len(s.own) or not all(map(_same_token, p.own, s.own)):

@@ -35,7 +35,7 @@ def _several(x: Exchange) -> bool:
 
 
 def _left_in_text(x: Chat, called: list[Call]) -> str | None:
-    """Text of an answer that holds a call beside the one that was parsed."""
+    """The text of an answer, if it holds another call besides the one that was parsed."""
     other = [name for name in tools(x) if name not in [c.name for c in called]]
     for outcome in x.outcomes:
         text = outcome.content if isinstance(outcome.content, str) else ""
@@ -48,13 +48,13 @@ def _left_in_text(x: Chat, called: list[Call]) -> str | None:
     "parallel.calls.possible",
     MUST,
     on=Each(
-        "every answer with several calls, or that was asked for some", lambda x: x.scenario in _TWO or _several(x), _TWO
+        "every answer that has several calls, or was asked for them", lambda x: x.scenario in _TWO or _several(x), _TWO
     ),
     book="PARALLEL-001",
     source=openapi("ParallelToolCalls: default true"),
 )
 def test_calls_possible(x: Chat) -> None:
-    """An answer can have several tool calls: none of those that the model writes is left in the text.
+    """An answer can have several tool calls: the server leaves none that the model writes in the text.
 
     Agents that fan out lose the second action, and users see its markup.
     """
@@ -62,7 +62,7 @@ def test_calls_possible(x: Chat) -> None:
     if len(called) == 1:
         left = _left_in_text(x, called)
         require(left is None, "two tool calls", got=f"one, and the text {left!r}", at=called[0].part)
-        raise inconclusive("the model made one call only")
+        raise inconclusive("the model made only one call")
 
 
 @rule(
@@ -77,14 +77,14 @@ def test_calls_possible(x: Chat) -> None:
     source=openapi("ParallelToolCalls"),
 )
 def test_false_at_most_one(x: Chat) -> None:
-    """With parallel_tool_calls false an answer has one tool call at most.
+    """With parallel_tool_calls false, an answer has at most one tool call.
 
-    LangChain's with_structured_output and LlamaIndex send it and read the first call only; agents that work step by
-    step run what they did not want.
+    LangChain's with_structured_output and LlamaIndex send it and read only the first call; agents that work step by
+    step run calls that they did not want.
     """
     found = _by_choice(x)
     for called in found.values():
-        require(len(called) < 2, "one tool call at most", got=f"{len(called)} calls", at=called[-1].part)
+        require(len(called) < 2, "at most one tool call", got=f"{len(called)} calls", at=called[-1].part)
     if not found:
         raise inconclusive("the answer has no tool call")
 
@@ -101,9 +101,9 @@ def test_false_at_most_one(x: Chat) -> None:
     source=openapi("ParallelToolCalls"),
 )
 def test_flag_no_5xx(x: Exchange) -> None:
-    """parallel_tool_calls, with tools or without, is accepted or refused with a 4xx: it is no server error.
+    """The server accepts parallel_tool_calls, with or without tools, or refuses it with a 4xx; it never sends a 5xx.
 
-    Clients attach it to every request; a 5xx is sent again three times.
+    Clients attach it to every request, and retry twice after a 5xx.
     """
     must_be_judged(x)
     require((x.answered.status or 200) < 500, "200 or a 4xx", got=x.refusal())
@@ -118,10 +118,10 @@ def test_flag_no_5xx(x: Exchange) -> None:
     evidence=("par_same_id",),
 )
 def test_call_complete(x: Chat) -> None:
-    """Each of several calls has its own arguments: none is empty where the function requires some.
+    """Each of several calls has its own arguments: they are not empty if the function requires some.
 
-    A parser that keeps one buffer for all calls gives the arguments to one of them. (That ids differ is judged by
-    tool.id.unique-in-answer.)
+    A parser that keeps one buffer for all calls gives the arguments to one of them. (tool.id.unique-in-answer judges
+    whether ids differ.)
     """
     if not all(joinable(call) for call in (streamed_calls(x) if x.is_event_stream else ())):
         raise inconclusive("the fragments of a call cannot be joined")
@@ -140,9 +140,9 @@ def test_call_complete(x: Chat) -> None:
     source=openapi("ChatCompletionRequestToolMessage"),
 )
 def test_history_any_order(in_order: Exchange, swapped: Exchange) -> None:
-    """The results of several calls are accepted in any order.
+    """The server accepts the results of several calls in any order.
 
-    Tools that run at the same time finish in any order, and agents send the results as they come.
+    Tools that run at the same time finish in any order, and agents send the results as they arrive.
     """
     if not in_order.ok:
         raise in_order.refused()
@@ -151,7 +151,7 @@ def test_history_any_order(in_order: Exchange, swapped: Exchange) -> None:
 
 
 def _repeated(called: list[Call]) -> Counter[Any]:
-    """How often each function is called with different arguments, where it is more than once."""
+    """How often each function is called with different arguments, if more than once."""
     counts = Counter(name for name, _ in {(str(c.name), str(c.arguments)) for c in called})
     return Counter({name: count for name, count in counts.items() if count > 1})
 
@@ -164,15 +164,15 @@ def _repeated(called: list[Call]) -> Counter[Any]:
     source=contract("parallel tool calls"),
 )
 def test_same_function_twice(plain: Chat, stream: Chat) -> None:
-    """The same function can be called twice in one answer: no call is dropped as a duplicate, in either mode.
+    """An answer can call the same function twice: the server drops neither call as a duplicate, streamed or plain.
 
-    The weather of the second city never comes.
+    Otherwise the weather of the second city never arrives.
     """
     there, here = _by_choice(plain), _by_choice(stream)
     if torn(stream) or any(shares_index(call) for call in streamed_calls(stream)):
-        raise inconclusive("the calls of the stream cannot be told apart, which other rules judge")
+        raise inconclusive("the calls of the stream cannot be told apart: other rules judge that")
     if not all(call.complete for found in (*there.values(), *here.values()) for call in found):
-        raise inconclusive("an answer was cut")
+        raise inconclusive("an answer was cut off")
     judged = False
     for index in there.keys() & here.keys():
         for name in _repeated(there[index]) | _repeated(here[index]):
@@ -180,6 +180,6 @@ def test_same_function_twice(plain: Chat, stream: Chat) -> None:
             for called, other, x in ((there[index], here[index], plain), (here[index], there[index], stream)):
                 mine, theirs = (sum(1 for c in found if c.name == name) for found in (called, other))
                 dropped = mine == 1 and theirs > 1
-                require(not dropped, f"{theirs} calls of {name}, as in the other mode", got="one", owner=x)
+                require(not dropped, f"{theirs} calls to {name}, as in the other mode", got="one", owner=x)
     if not judged:
         raise inconclusive("no function was called twice with different arguments")

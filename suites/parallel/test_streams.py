@@ -1,4 +1,4 @@
-"""Several calls in one stream: each has an index of its own, one comes after the other."""
+"""Several calls in one stream: each has its own index, and they come one after the other."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ CALLS = Each(
     evidence=("par_same_index",),
 )
 def test_index_distinct(x: Chat) -> None:
-    """Different calls of a choice have different indexes: an index has one id.
+    """Different calls of a choice have different indexes: each index has only one id.
 
-    openai-python, openai-node, LlamaIndex and pydantic-ai join what has one index: one call "c0c1" of a function
-    "fg" with two JSON texts in a row.
+    openai-python, openai-node, LlamaIndex and pydantic-ai join fragments with the same index into one call "c0c1" to a
+    function "fg" with two JSON texts in a row.
     """
     for call in streamed_calls(x):
         first = ""
         for f in call:
             found = get(f.value, "id")
             given = found if isinstance(found, str) else ""
-            require(not first or given in ("", first), f"another index than {f.index}", got=f"id {given}", at=f.part)
+            require(not first or given in ("", first), f"an index other than {f.index}", got=f"id {given}", at=f.part)
             first = first or given
 
 
-# Two rules that the rule book has as MUST. LlamaIndex and instructor measurably lose calls; no document forbids
+# The rule book has the next two rules as MUST. LlamaIndex and instructor measurably lose calls; no document forbids
 # either form, and all other clients read them.
 @rule(
     "parallel.calls.sequential",
@@ -51,7 +51,7 @@ def test_index_distinct(x: Chat) -> None:
 def test_calls_sequential(x: Chat) -> None:
     """Calls come one after the other: once the next has begun, a call gets no more fragments.
 
-    LlamaIndex begins a new call whenever the index changes, and makes four broken ones of two.
+    LlamaIndex begins a new call whenever the index changes, and turns two calls into four broken ones.
     """
     current: dict[object, int] = {}
     for f in fragments(x):
@@ -71,9 +71,9 @@ def test_calls_sequential(x: Chat) -> None:
     evidence=("par_same_chunk",),
 )
 def test_chunk_one_entry(x: Chat) -> None:
-    """A delta has one tool call at most.
+    """A delta has at most one tool call.
 
-    LlamaIndex reads tool_calls[0] only: the second call is lost.
+    LlamaIndex reads only tool_calls[0]: the second call is lost.
     """
     for f in fragments(x):
         require(f.place == 0, "one entry in tool_calls", got="a second one", at=f.part)

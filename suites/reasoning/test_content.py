@@ -1,4 +1,4 @@
-"""What the content of an answer that thinks first may hold, and how it ends."""
+"""What the content may hold if the model thinks first, and how such an answer ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from wireproof.read.request import response_format
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int, parse
 
-# So many places in a thought are tried as the beginning of a JSON text.
+# How many places in a thought are tried as the beginning of a JSON text.
 _TRIES = 20
 
 _THINKING = Each(
-    "every chat answer that has reasoning, or its tags",
+    "every chat answer that has reasoning, or reasoning tags",
     lambda x: thinks(x) or tag(x) is not None,
     ("reasoning-plain", "reasoning-stream", "reasoning-call"),
 )
@@ -43,16 +43,16 @@ _THOUGHTS = Each("every chat answer that has reasoning", thinks, ("reasoning-pla
     source=engine("vllm", "--reasoning-parser"),
 )
 def test_no_tags(x: Exchange) -> None:
-    """The content of an answer that thinks first holds no thoughts: neither <think> or </think>, nor text between.
+    """If the model thinks first, the content holds no thoughts: neither <think> or </think>, nor the text between.
 
-    User interfaces show the chain of thought as the answer, and agents act on what was only considered.
+    User interfaces show the chain of thought as the answer, and agents act on what the model only considered.
     """
     if kept_in(x):
-        raise NotApplicable("the request asks to keep thoughts out, or in the content")
+        raise NotApplicable("the request asks for no thoughts, or to keep them in the content")
     if response_format(x).form != "text":
-        raise NotApplicable("an answer in JSON: the rules for schemas judge what stands around it")
+        raise NotApplicable("the answer is JSON: the rules for schemas judge the text around it")
     found = tag(x)
-    require(found is None, "an answer without tags of thoughts", got=found)
+    require(found is None, "an answer without reasoning tags", got=found)
 
 
 @rule(
@@ -63,18 +63,18 @@ def test_no_tags(x: Exchange) -> None:
     source=observed("reasoning guide: the limit counts thoughts, too"),
 )
 def test_cut_is_length(x: Chat) -> None:
-    """An answer that the limit on tokens cut while it still thought ends with "length", and its content is empty.
+    """If the token limit cuts the answer off while the model still thinks, it ends with "length" and empty content.
 
-    With "stop" callers take the empty content for the answer, and never ask again with a higher limit.
+    With "stop", callers take the empty content for the answer, and never ask again with a higher limit.
     """
     spent, limit = get(x.usage, "completion_tokens"), x.token_limit
     if x.asked_n > 1 or limit is None or not is_int(spent):
-        raise NotApplicable("nothing tells whether the limit was reached")
+        raise NotApplicable("it is unknown whether the limit was reached")
     found = only(x)
     if x.is_event_stream and any(len(c.finishes) > 1 for c in x.finished_stream.choices):
         raise inconclusive("a choice has several values of finish_reason")
     if found.content.strip() or found.calls or spent < limit:
-        raise NotApplicable("the answer was not cut in its thoughts")
+        raise NotApplicable("the answer was not cut off in its thoughts")
     require(found.finish not in ("stop", "tool_calls"), f"length after {spent} tokens of thought", got=found.finish)
 
 
@@ -85,27 +85,27 @@ def test_cut_is_length(x: Chat) -> None:
     source=contract("thoughts are no content, wherever the limit falls"),
 )
 def test_sweep(x: Chat, take: Take) -> None:
-    """Wherever the limit on tokens cuts a thought, it is answered and the content is empty, in both modes.
+    """Wherever the token limit cuts a thought off, the server answers with empty content, plain and streamed.
 
-    A parser that waits for the end tag takes a cut thought for the answer: it is shown to users, in one mode only.
+    A parser that waits for the end tag takes the cut thought for the answer: users see it, in one mode only.
     """
     whole = only(x).text.strip() if thinks(x) else ""
     if not whole:
         raise inconclusive("the model did not think: no reasoning in `reasoning` or `reasoning_content`")
     shown = False
     for step in take.chats():
-        require(not is_refused(step), "an answer, if an empty one", got=step.refusal(), owner=step)
+        require(not is_refused(step), "an answer, even an empty one", got=step.refusal(), owner=step)
         if not step.ok or tag(step) or (step.is_event_stream and step.errors):
-            continue  # rules of their own judge that
+            continue  # other rules judge that
         found = only(step)
         so_far, said = found.text.strip(), without_tags(found.content)
         if not whole.startswith(so_far) or so_far == whole:
-            continue  # it thought something else, or to the end
+            continue  # the model thought something else, or to the end
         shown = True
         leaked = bool(said) and (bool(so_far) or whole.startswith(said[:20]))
         require(not leaked, "no content while the model still thinks", got=said, owner=step)
     if not shown:
-        raise inconclusive("no limit fell into the same thought")
+        raise inconclusive("no limit cut off the same thought")
 
 
 @rule(
@@ -116,23 +116,23 @@ def test_sweep(x: Chat, take: Take) -> None:
     source=contract("json.loads(content)"),
 )
 def test_schema_content_only(x: Chat) -> None:
-    """With response_format the JSON stands in the content; thoughts may stand beside it, in their own member.
+    """With response_format, the JSON is in the content; thoughts may come beside it, in their own member.
 
-    A constraint that binds the thought instead leaves content empty: json.loads(content) fails, or .parse() gives
-    None, though the answer is there.
+    If the constraint binds the thought instead, content stays empty: json.loads(content) fails, or .parse() returns
+    None, although the answer is there.
     """
     schema = response_format(x).schema
     for found in thoughts(x):
         if found.finish != "stop" or found.calls:
-            raise inconclusive("the answer was cut, or is a call")
+            raise inconclusive("the answer was cut off, or is a call")
         if found.content.strip():
             if not _fits(found.content, schema):
-                raise inconclusive("the content does not keep to its form: the rules for schemas judge that")
+                raise inconclusive("the content does not keep to its format: the rules for schemas judge that")
             continue
         at = [i for i, c in enumerate(found.text) if c == "{"][:_TRIES]
         inside = any(_fits(found.text[i:], schema) for i in at)
         require(not inside, "the JSON in `content`", got=f"in the reasoning: {found.text[-80:]}")
-        raise inconclusive("the model ended in its thoughts")
+        raise inconclusive("the model stopped in its thoughts")
 
 
 def _fits(text: str, schema: object) -> bool:
@@ -150,14 +150,14 @@ def _fits(text: str, schema: object) -> bool:
     source=engine("vllm", "parsers that expect an end tag"),
 )
 def test_plain_answers_complete(x: Chat) -> None:
-    """An answer without thoughts is whole in its content: a reasoning parser does not take it for a thought.
+    """An answer without thoughts is complete in its content: a reasoning parser does not take it for a thought.
 
     A parser that waits for an end tag puts the whole answer into the reasoning, with content null: clients that
     read `content` show nothing, or crash on None.
     """
     for found in thoughts(x):
         if found.calls or found.finish != "stop":
-            raise inconclusive("the answer was cut, or is a call")
+            raise inconclusive("the answer was cut off, or is a call")
         require(found.content.strip() or not found.text, "the answer in `content`", got=f"reasoning {found.text}")
         if not found.content.strip():
             raise inconclusive("the model said nothing")
@@ -170,10 +170,10 @@ def test_plain_answers_complete(x: Chat) -> None:
     source=engine("vllm", "parsers that take all for a thought until an end tag"),
 )
 def test_answer_not_swallowed(x: Chat, off: Chat) -> None:
-    """What a model answers with thinking off is not all of its thought with thinking on.
+    """The answer that the model gives with thinking off does not come only as reasoning with thinking on.
 
-    A model that does not think, behind a parser for one that does, answers everything in the reasoning: content is
-    empty in each answer, and clients show nothing.
+    If a model that does not think runs behind a reasoning parser, all its answers land in the reasoning: content is
+    always empty, and clients show nothing.
     """
     first, second = only(x), only(off)
     answer = second.content.strip()

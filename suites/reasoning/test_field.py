@@ -1,4 +1,4 @@
-"""The member that brings the thoughts: its names, its type, its place in a stream, its tokens."""
+"""The member that holds the thoughts: its names, its type, its place in a stream, its tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _counted(x: Chat) -> bool:
 
 
 def _spoke_thoughts(x: Chat) -> bool:
-    """Whether there is content though all tokens were thoughts."""
+    """Whether there is content although all tokens were thoughts."""
     tokens, thought = (get(x.usage, *at) for at in (("completion_tokens",), _REASONING_TOKENS))
     said = any(isinstance(m.get("content"), str) and m["content"] for m in members(x))
     return said and is_int(tokens) and is_int(thought) and thought >= tokens
@@ -38,7 +38,7 @@ def _shows(x: Exchange) -> bool:
 _SHOWN = Each("every chat answer that has reasoning, or counts its tokens", _shows, _PAIR)
 _STREAMS = Each("every chat stream that has reasoning", lambda x: is_stream(x) and thinks(x), ("reasoning-stream",))
 _WITH_USAGE = Each(
-    "every chat answer that has reasoning and says its usage",
+    "every chat answer that has reasoning and usage",
     lambda x: is_chat(x) and thinks(x) and x.usage is not None and (not x.is_event_stream or x.asked_usage),
     _PAIR,
 )
@@ -47,10 +47,10 @@ _TWINS = Twins("the same request at temperature 0, plain and streamed", is_answe
 unobservable(
     "reasoning.null.tolerated",
     MAY,
-    requirement="The members for reasoning may be null in every chunk or message of an answer that has none.",
+    requirement="The members for reasoning may be null in every chunk or message of an answer without reasoning.",
     why="SGLang sends reasoning_content: null in each delta; clients use getattr and see nothing odd.",
-    reason="It permits: no answer can break it. That no rule fails on null is shown by legal variations of the "
-    "bundled server.",
+    reason="It is a permission, which no answer can break. Legal variations of the bundled server show that no rule "
+    "fails on null.",
     source=engine("sglang", "StreamDelta.reasoning_content"),
     book="REASONING-010",
 )
@@ -64,9 +64,9 @@ unobservable(
     source=engine("vllm", "ChatMessage.reasoning"),
 )
 def test_field_present(x: Chat) -> None:
-    """Thoughts that were counted are shown as `reasoning` or `reasoning_content`, a string or null.
+    """The server shows the thoughts that it counts as `reasoning` or `reasoning_content`, a string or null.
 
-    llama-index reads both names, others one of them; an object in place of the text breaks typed clients.
+    llama-index reads both names, others only one; an object in place of the text breaks typed clients.
     """
     for message in members(x):
         for name in NAMES:
@@ -76,11 +76,11 @@ def test_field_present(x: Chat) -> None:
         if kept_in(x) or not _counted(x):
             raise NotApplicable("the request keeps thoughts out, or there are none")
         if not members(x) or (x.is_event_stream and torn(x)):
-            raise inconclusive("there is no message, or not all of it")
+            raise inconclusive("the message is missing or incomplete")
         if all(t.finish == "length" for t in thoughts(x)):
-            raise inconclusive("the answer was cut, perhaps within the tag that begins a thought")
+            raise inconclusive("the answer was cut off, perhaps within the tag that begins a thought")
         if tag(x) or _spoke_thoughts(x):
-            raise inconclusive("the thoughts stand in the content: other rules judge that")
+            raise inconclusive("the thoughts are in the content: other rules judge that")
         require(False, "the thoughts that usage counts", got="no reasoning, no reasoning_content")
 
 
@@ -93,9 +93,9 @@ def test_field_present(x: Chat) -> None:
     evidence=("delta_ext_str_reasoning",),
 )
 def test_before_content(x: Chat) -> None:
-    """In a stream all thoughts of a choice come before its first content.
+    """In a stream, all thoughts of a choice come before its first content.
 
-    User interfaces close the "thinking" box at the first content: what is thought later is shown nowhere, or as text.
+    User interfaces close the "thinking" box at the first content: they show later thoughts nowhere, or as text.
     """
     answered: set[object] = set()
     for part in x.answer_parts:
@@ -117,9 +117,9 @@ def test_before_content(x: Chat) -> None:
     source=contract("a delta is thought, or answer"),
 )
 def test_not_both(x: Chat) -> None:
-    """No delta brings content and a thought at once.
+    """No delta has both content and a thought.
 
-    Clients that branch on the one drop the other: the last words of the thought, or the first of the answer, are lost.
+    Clients that branch on one drop the other: the last words of the thought, or the first of the answer, are lost.
     """
     for part in x.answer_parts:
         thought = any(part.delta.get(n) for n in NAMES)
@@ -137,7 +137,7 @@ def test_not_both(x: Chat) -> None:
 def test_usage_counted(x: Chat) -> None:
     """usage.completion_tokens_details.reasoning_tokens counts the tokens of thoughts: an integer above 0.
 
-    Thoughts are paid for: without their number nobody can tell why a short answer cost so much.
+    Users pay for thoughts: without their number, nobody can tell why a short answer cost so much.
     """
     tokens = get(x.usage, *_REASONING_TOKENS)
     require(is_int(tokens) and tokens > 0, "completion_tokens_details.reasoning_tokens above 0", got=tokens)
@@ -145,12 +145,12 @@ def test_usage_counted(x: Chat) -> None:
 
 def _one(x: Chat) -> Thought:
     if x.is_event_stream and torn(x):
-        raise inconclusive("an event is no JSON")
+        raise inconclusive("an event is not JSON")
     found = thoughts(x)
     if len(found) != 1:
-        raise NotApplicable("there is not one choice")
+        raise NotApplicable("the answer does not have exactly one choice")
     if found[0].finish is None:
-        raise inconclusive("the answer has no end")
+        raise inconclusive("the answer did not end")
     return found[0]
 
 
@@ -161,13 +161,13 @@ def _one(x: Chat) -> Thought:
     source=contract("one name, plain and streamed"),
 )
 def test_same_in_both_modes(plain: Chat, stream: Chat) -> None:
-    """Thoughts have the same name plain and streamed; under two names they have the same text.
+    """Thoughts have the same name plain and streamed; if they come under two names, the text is the same.
 
-    Both `reasoning` and `reasoning_content` are in use, and most clients read one: where the name changes with the
+    Both `reasoning` and `reasoning_content` are in use, and most clients read only one: if the name changes with the
     mode, LiteLLM, strands, langchain4j and opencode lose the thoughts without an error.
     """
     if _is_odd(plain) or _is_odd(stream):
-        raise inconclusive("a thought is no text: reasoning.field.present judges that")
+        raise inconclusive("a thought is not text: reasoning.field.present judges that")
     first, second = _one(plain), _one(stream)
     if not first.names and not second.names:
         raise NotApplicable("the answer has no reasoning")
@@ -177,7 +177,7 @@ def test_same_in_both_modes(plain: Chat, stream: Chat) -> None:
     if first.content.strip() != second.content.strip():
         raise inconclusive("the two answers are not the same")
     named = " and ".join(sorted(first.names)) or "none"
-    require(first.names == second.names, f"{named}, as plain", got=sorted(second.names), owner=stream)
+    require(first.names == second.names, f"{named}, as in the plain answer", got=sorted(second.names), owner=stream)
 
 
 @rule(
@@ -187,7 +187,7 @@ def test_same_in_both_modes(plain: Chat, stream: Chat) -> None:
     source=contract("a stream says what the plain answer says"),
 )
 def test_parity(plain: Chat, stream: Chat) -> None:
-    """The thoughts of a stream join to those of the plain answer, at temperature 0.
+    """At temperature 0, the thoughts of a stream join into those of the plain answer.
 
     Parsers that hold text back lose the last tokens before the end tag: traces end in the middle of a word.
     """
@@ -197,7 +197,7 @@ def test_parity(plain: Chat, stream: Chat) -> None:
         raise NotApplicable("an answer has no reasoning")
     if first.finish != second.finish:
         raise inconclusive("the answers do not end alike")
-    # A lost part shows in the thought alone; where the answers part, too, the model said something else.
+    # A lost part shows only in the thought; if the answers differ as well, the model said something else.
     if one != two and (first.calls, first.content.strip()) != (second.calls, second.content.strip()):
         raise inconclusive("the model did not repeat itself")
     require(one == two, f"the thought of the plain answer, ending in {one[-40:]!r}", got=two[-60:], owner=stream)

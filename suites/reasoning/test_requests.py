@@ -21,7 +21,7 @@ _SWITCHES = ("reasoning-off", "reasoning-effort-none", "reasoning-hidden", "reas
 
 
 def _markup(x: Exchange, text: str, names: Iterable[str]) -> str | None:
-    """Markup of a call in a thought, with the name of a declared function behind it; None when there is none."""
+    """Markup of a call in a thought, followed by the name of a declared function; None if there is none."""
     marker = found(text)
     if marker and every(text) - every(x.request.body.decode("utf-8", "replace")):
         rest = text[text.index(marker) :]
@@ -39,9 +39,9 @@ def _markup(x: Exchange, text: str, names: Iterable[str]) -> str | None:
     source=engine("vllm", "the order of its parsers"),
 )
 def test_calls_no_markup(x: Chat) -> None:
-    """Where an answer makes a tool call, its markup does not stand in the thoughts, too.
+    """When an answer makes a tool call, the thoughts do not also contain its markup.
 
-    Clients that show or store thoughts show the raw call; one that was parsed twice is made twice.
+    Clients that show or store thoughts show the raw call; a call that is parsed twice is made twice.
     """
     called = [t for t in thoughts(x) if t.calls]
     if not called:
@@ -58,17 +58,17 @@ def test_calls_no_markup(x: Chat) -> None:
     source=contract("a call is a call, wherever the model makes it"),
 )
 def test_not_swallowed(x: Chat) -> None:
-    """A tool call that the model makes before its thoughts end is a tool call, and no part of the reasoning.
+    """A tool call that the model makes before its thoughts end is in tool_calls, not in the reasoning.
 
-    tool_calls stays empty and finish_reason says "stop": the agent halts without doing anything.
+    If tool_calls stays empty and finish_reason is "stop", the agent halts without doing anything.
     """
     if tool_choice(x).kind in (ToolChoiceKind.NONE, ToolChoiceKind.UNKNOWN):
-        raise NotApplicable("no call may be made, or nothing tells")
+        raise NotApplicable("the request forbids calls, or is unknown")
     for t in thoughts(x):
         if t.calls:
             continue
         if t.finish not in ("stop", "tool_calls"):
-            raise inconclusive("the answer was cut")
+            raise inconclusive("the answer was cut off")
         markup = _markup(x, t.text, tools(x))
         require(markup is None, "the call in `tool_calls`", got=f"in the reasoning: {markup}")
         raise inconclusive("the model made no tool call")
@@ -82,26 +82,26 @@ def test_not_swallowed(x: Chat) -> None:
     source=client("openai-python", "messages are echoed with all their members"),
 )
 def test_history_accepted(x: Exchange) -> None:
-    """A history whose assistant messages still have `reasoning` or `reasoning_content` is accepted.
+    """The server accepts a history whose assistant messages still have `reasoning` or `reasoning_content`.
 
-    Clients send back the message as it came: a server that refuses its own member ends every second turn.
+    Clients send back the message as it came: if the server refuses its own member, the second turn always fails.
     """
     if x.status in BUSY_OR_LOCKED:
-        raise inconclusive(f"the request did not get there: {x.refusal()}")
+        raise inconclusive(f"the request was not judged: {x.refusal()}")
     if x.status is not None and 200 <= x.status < 300 and not x.ok:
         raise inconclusive("a success with another status: the rules for http judge that")
     require(x.ok, "200", got=x.refusal())
 
 
-# The thought that is sent back has thirty words: a template without one may write an empty pair of tags.
+# The thought that is sent back has thirty words: without one, a template may write an empty pair of tags.
 _LEAST = 15
 
 
 def _read(replay: Take, usual: Chat, plain: Chat) -> tuple[int, int, str]:
-    """How much a thought adds to the prompt under the server's own name, how much at most, and the own name."""
+    """How many tokens a thought adds to the prompt under the server's own name, how many at most, and that name."""
     own = {name for message in members(plain) for name in NAMES if name in message} if plain.ok else set()
     if not own:
-        raise inconclusive("an answer of this server has no member for thoughts")
+        raise inconclusive("the server's answer has no member for thoughts")
     grown = {name: prompt_tokens(replay.chat(name)) - prompt_tokens(usual) for name in NAMES}
     if max(grown.values()) < _LEAST:
         raise inconclusive("no thought of the history reaches the model: the template may leave them out")
@@ -116,14 +116,17 @@ def _read(replay: Take, usual: Chat, plain: Chat) -> tuple[int, int, str]:
     source=contract("what the server wrote, it takes back"),
 )
 def test_own_name_read(replay: Take, usual: Chat, plain: Chat) -> None:
-    """A thought that reaches the model under one of the two names does so under the name that the server writes.
+    """If a thought reaches the model under one of the two names, it does so under the name that the server writes.
 
-    Agents send the message of a call back as it came. Where the template reads the other name, a model that thinks
-    between its calls has lost its plan at each result, and nobody sees it. (A template may read no thoughts at all.)
+    Agents send the message with a call back as it came. If the template reads the other name, a model that thinks
+    between its calls loses its plan at each result, and nobody notices. (A template may read no thoughts at all.)
     """
     mine, most, name = _read(replay, usual, plain)
     require(
-        mine >= most / 2, f"{most} prompt_tokens more for {name}, as the other name", got=mine, owner=replay.chat(name)
+        mine >= most / 2,
+        f"{most} prompt_tokens more for {name}, as for the other",
+        got=mine,
+        owner=replay.chat(name),
     )
 
 
@@ -134,9 +137,9 @@ def test_own_name_read(replay: Take, usual: Chat, plain: Chat) -> None:
     source=client("opencode", "sends reasoning_content, whatever the server wrote"),
 )
 def test_both_names_read(replay: Take, usual: Chat, plain: Chat) -> None:
-    """Where thoughts of the history reach the model, they do so as `reasoning` and as `reasoning_content`.
+    """If thoughts in the history reach the model, they do so both as `reasoning` and as `reasoning_content`.
 
-    vLLM reads the one, the AI SDK and qwen-code send the other: to the model, its thoughts before each call are empty.
+    vLLM reads one, the AI SDK and qwen-code send the other: to the model, its thoughts before each call are empty.
     """
     mine, most, _ = _read(replay, usual, plain)
     if mine < most / 2:
@@ -154,10 +157,10 @@ def test_both_names_read(replay: Take, usual: Chat, plain: Chat) -> None:
     source=engine("vllm", "chat_template_kwargs, include_reasoning"),
 )
 def test_switches_accepted(plain: Exchange, *switched: Exchange) -> None:
-    """Of the switches that turn thoughts off, one at least works, and none breaks the server.
+    """At least one of the switches that turn thoughts off works, and none of them breaks the server.
 
-    They are enable_thinking in chat_template_kwargs, reasoning_effort none, include_reasoning and
-    separate_reasoning false. Thoughts cost money and time where nobody wants them; engines know different switches.
+    They are enable_thinking in chat_template_kwargs, reasoning_effort none, include_reasoning and separate_reasoning
+    false. Thoughts cost money and time even if nobody wants them; engines know different switches.
     """
     for x in switched:
         if x.status in BUSY_OR_LOCKED:

@@ -66,7 +66,7 @@ def test_image_counted(media: Take) -> None:
 
 
 @rule("role.image.no-5xx", MUST, on=of("role-media", "models"), source=contract("an error of the request is a 4xx"))
-def test_image_no_5xx(media: Take, models: Chat) -> None:
+def test_image_no_5xx(media: Take, models: Exchange) -> None:
     """The server refuses a valid picture that the model cannot read with a 4xx, never with a 5xx.
 
     llama.cpp answers 500 "image input is not supported": every SDK sends the same megabytes three times, and the chat
@@ -115,7 +115,7 @@ def _claims_vision(x: Exchange) -> bool:
         "ChatCompletionRequestMessageContentPartImage.image_url.url: a URL, or the base64 encoded image data"
     ),
 )
-def test_data_uri(media: Take, models: Chat) -> None:
+def test_data_uri(media: Take, models: Exchange) -> None:
     """A model that reads pictures accepts PNG and JPEG as data URIs (data:image/png;base64,...).
 
     Every OpenAI client sends a file in this form. Some servers wanted the bare base64, or failed while they prepared
@@ -131,7 +131,7 @@ def test_data_uri(media: Take, models: Chat) -> None:
         must_answer(media.chat(step), f"a data URI of image/{step}")
 
 
-def _reads_pictures(media: Take, models: Chat) -> bool:
+def _reads_pictures(media: Take, models: Exchange) -> bool:
     """Whether a data URI was accepted, the bare base64 seen, or the list of models says so."""
     if media.chat("png").ok or media.chat("jpeg").ok or _claims_vision(models):
         return True

@@ -1,4 +1,4 @@
-"""Which formats and schemas are accepted. A server that has no schemas at all says so, and is not judged by these."""
+"""Formats and schemas that a server accepts. If a server says that it has no schemas at all, these do not judge it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GUIDE = "https://platform.openai.com/docs/guides/structured-outputs"
 
 
 def _accepted(simple: Exchange, *others: Exchange) -> None:
-    """200 for the others, where a simple strict schema has it; else what the refusal of that one says."""
+    """Demand 200 for the others if a simple strict schema gets it; otherwise raise what that refusal says."""
     if not simple.ok:
         raise simple.refused()
     for x in others:
@@ -28,7 +28,7 @@ def _accepted(simple: Exchange, *others: Exchange) -> None:
 
 
 def _nothing_worse(x: Exchange, expected: str) -> None:
-    """200 or a 4xx, never an error of the server's or silence."""
+    """200 or a 4xx, never a server error or silence."""
     if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     got = x.refusal() if x.response else f"no answer ({x.transcript.ending.value})"
@@ -43,7 +43,7 @@ def _nothing_worse(x: Exchange, expected: str) -> None:
     source=openapi("ResponseFormatJsonSchema"),
 )
 def test_format_accepted(simple: Exchange, plain: Exchange, stream: Exchange) -> None:
-    """A json_schema format as SDKs make it is accepted: name, description, strict, titles, $defs, null unions.
+    """The server accepts a json_schema format as SDKs make it: name, description, strict, titles, $defs, null unions.
 
     openai `.parse()`, LangChain's with_structured_output and LlamaIndex send exactly this.
     """
@@ -58,9 +58,9 @@ def test_format_accepted(simple: Exchange, plain: Exchange, stream: Exchange) ->
     source=openapi("ResponseFormatJsonSchema.json_schema.strict: nullable, default false"),
 )
 def test_strict_false_or_null(simple: Exchange, false: Exchange, null: Exchange, absent: Exchange) -> None:
-    """A schema with strict false, null or absent is accepted.
+    """The server accepts a schema with strict false, null or absent.
 
-    LlamaIndex and LangChain send these forms; what they get is best effort, and is not judged.
+    LlamaIndex and LangChain send these forms; the answers are best effort, and no rule judges them.
     """
     _accepted(simple, false, null, absent)
 
@@ -73,9 +73,9 @@ def test_strict_false_or_null(simple: Exchange, false: Exchange, null: Exchange,
     source=observed("structured outputs: recursive schemas are supported", _GUIDE),
 )
 def test_recursive_supported(simple: Exchange, recursive: Exchange) -> None:
-    """A schema that refers to itself is accepted.
+    """The server accepts a schema that refers to itself.
 
-    Trees, comment threads and user interfaces are such schemas.
+    Trees, comment threads and user interfaces have such schemas.
     """
     _accepted(simple, recursive)
 
@@ -88,9 +88,9 @@ def test_recursive_supported(simple: Exchange, recursive: Exchange) -> None:
     source=observed("structured outputs: 1000 enum values, 10 levels", _GUIDE),
 )
 def test_large_accepted(take: Take) -> None:
-    """A schema with 1000 enum values, and one that nests 10 levels deep, are accepted.
+    """The server accepts a schema with 1000 enum values, and one that nests 10 levels deep.
 
-    A schema that works at OpenAI must work here: lists of products or places are such enums.
+    A schema that works with OpenAI must work here: lists of products or places become such enums.
     """
     _accepted(take["small"], take["first"], take["deep"])
 
@@ -103,9 +103,9 @@ def test_large_accepted(take: Take) -> None:
     source=observed("structured outputs: supported schemas", _GUIDE),
 )
 def test_subset_refused_or_enforced(x: Exchange) -> None:
-    """A strict schema outside of OpenAI's subset is refused with a 4xx or served, never met with a server error.
+    """The server serves a strict schema outside OpenAI's subset or refuses it with a 4xx; it never sends a 5xx.
 
-    OpenAI refuses it; engines usually do more, and what they accept is held to the schema by other rules.
+    OpenAI refuses it; engines usually accept more, and other rules judge whether the answers keep to the schema.
     """
     _nothing_worse(x, "200 or a 4xx")
 
@@ -124,9 +124,9 @@ def _object_in(x: Chat) -> Any:
     source=openapi("ResponseFormatText"),
 )
 def test_text_same_as_absent(absent: Chat, text: Chat, null: Chat) -> None:
-    """response_format {"type": "text"} and null are accepted, and are free text, as without the member.
+    """The server accepts response_format {"type": "text"} and null, and answers in free text, as without the member.
 
-    SDKs send the default aloud.
+    SDKs send the default explicitly.
     """
     if not absent.ok:
         raise absent.refused()
@@ -147,9 +147,9 @@ def test_text_same_as_absent(absent: Chat, text: Chat, null: Chat) -> None:
     source=observed("'messages' must contain the word 'json'", "https://github.com/mem0ai/mem0/issues/3008"),
 )
 def test_object_without_word(x: Exchange) -> None:
-    """json_object without the word JSON in the messages is served or refused with a 4xx.
+    """The server serves json_object without the word JSON in the messages, or refuses it with a 4xx.
 
-    OpenAI refuses it, because models then print blanks without end; engines serve it.
+    OpenAI refuses it, because models then print endless blanks; engines serve it.
     """
     _nothing_worse(x, "200 or a 4xx")
 
@@ -161,9 +161,10 @@ def test_object_without_word(x: Exchange) -> None:
     source=client("openai-python", "chat.completions.parse(logprobs=True)"),
 )
 def test_logprobs_together(simple: Exchange, scored: Exchange, both: Exchange) -> None:
-    """A strict schema and logprobs may be asked for together.
+    """The server accepts a strict schema and logprobs in one request.
 
-    Confidence of extracted values is read from the entries; that they are there is judged by the rules for logprobs.
+    Clients read the confidence of extracted values from the entries; the rules for logprobs judge whether they are
+    there.
     """
     if not scored.ok:
         raise scored.refused()

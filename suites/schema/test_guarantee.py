@@ -1,4 +1,4 @@
-"""What strict and json_object promise about a plain answer. Each flaw is one rule's."""
+"""What strict and json_object promise about a plain answer. One rule judges each flaw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, has_lone_surrogate
 
 _GUIDE = "https://platform.openai.com/docs/guides/structured-outputs"
-# With this much room (tokens), an answer that has one possible value must come to its end.
+# With this much room (tokens), an answer that has one possible value must end by itself.
 _ROOM = 200
 
 STRICT = Each(
@@ -41,19 +41,19 @@ EVERY_STRICT = Each(
     ("schema-level", "schema-token", "schema-token-stream", "schema-order"),
 )
 CUT = Each(
-    "every answer under json_object or a strict JSON Schema that may be cut",
+    "every answer with a token limit under json_object or a strict JSON Schema",
     lambda x: is_answer(x) and asks_json(x) and x.token_limit is not None,
     ("schema-cut", "schema-cut-stream"),
 )
 UNICODE = Each(
-    "every answer under a strict JSON Schema that pins or names what is not ASCII",
+    "every answer under a strict JSON Schema with names or values that are not ASCII",
     lambda x: is_answer(x) and asks_strict(x) and not_ascii(response_format(x).schema),
     ("schema-unicode-keys", "schema-unicode-escaped", "plain-enum-unicode", "stream-enum-unicode"),
 )
 
 
 def _refuse(x: Chat, flaws: tuple[Flaw, ...], expected: str, *, cut: bool = False) -> None:
-    """Fail on these flaws. Without any text to judge, inconclusive; other flaws are other rules' matter."""
+    """Fail on these flaws; inconclusive if every text has another flaw, which another rule judges."""
     found = texts(x) if cut else whole_texts(x)
     for text in found:
         require(text.flaw not in flaws, expected, got=text.shown)
@@ -69,12 +69,12 @@ def _refuse(x: Chat, flaws: tuple[Flaw, ...], expected: str, *, cut: bool = Fals
     source=openapi("ResponseFormatJsonSchema.json_schema.strict"),
 )
 def test_strict_valid(x: Chat) -> None:
-    """With strict: true an answer that ends by itself is whole JSON of the schema's types, enums and constants.
+    """With strict: true, an answer that ends by itself is complete JSON of the schema's types, enums and constants.
 
-    Clients dropped their own validation for this promise: openai `.parse()`, instructor and
-    with_structured_output raise, or hand on a value of another type.
+    Clients dropped their own validation for this promise: openai `.parse()`, instructor and with_structured_output
+    raise, or pass on a value of the wrong type.
     """
-    _refuse(x, (Flaw.BROKEN, Flaw.INVALID), "JSON that keeps the strict schema")
+    _refuse(x, (Flaw.BROKEN, Flaw.INVALID), "JSON that fits the strict schema")
 
 
 @rule(
@@ -85,9 +85,9 @@ def test_strict_valid(x: Chat) -> None:
     source=contract("a server that cannot enforce strict says 400"),
 )
 def test_strict_not_ignored(x: Chat) -> None:
-    """A strict schema is enforced or refused, never answered with prose.
+    """The server enforces a strict schema or refuses it; it never answers with prose.
 
-    The client believes in a guarantee that is not there: pydantic-ai had to add a guard for such servers.
+    The client trusts a guarantee that is not there: pydantic-ai had to add a guard against such servers.
     """
     _refuse(x, (Flaw.PROSE,), "JSON (or a 400)", cut=True)
 
@@ -100,11 +100,11 @@ def test_strict_not_ignored(x: Chat) -> None:
     source=openapi("ResponseFormatJsonObject"),
 )
 def test_object_is_object(x: Chat) -> None:
-    """Under json_object an answer that ends by itself is a JSON object.
+    """Under json_object, an answer that ends by itself is a JSON object.
 
     LangChain's json_mode and the AI SDK parse it and read its keys.
     """
-    if texts(x)[0].flaw is not Flaw.PROSE:  # prose need not come to its end to be none
+    if texts(x)[0].flaw is not Flaw.PROSE:  # prose need not be complete to be no object
         whole_texts(x)
     _refuse(x, (Flaw.PROSE, Flaw.BROKEN, Flaw.INVALID), "a JSON object", cut=True)
 
@@ -117,9 +117,9 @@ def test_object_is_object(x: Chat) -> None:
     source=client("openai-python", "lib/_parsing: json.loads of the whole content"),
 )
 def test_json_only(x: Chat) -> None:
-    """Under json_object or a strict schema the content is the JSON alone: no Markdown fence, no thoughts, no words.
+    """Under json_object or a strict schema, the content is only the JSON: no Markdown fence, no thoughts, no words.
 
-    Clients parse the whole content: one fence and every answer raises a JSONDecodeError.
+    Clients parse the whole content: with a fence around it, every answer raises a JSONDecodeError.
     """
     _refuse(x, (Flaw.AROUND,), "the JSON text alone", cut=True)
 
@@ -132,18 +132,18 @@ def test_json_only(x: Chat) -> None:
     source=client("openai-python", "lib/_parsing: LengthFinishReasonError"),
 )
 def test_cut_is_length(x: Chat) -> None:
-    """JSON that the limit on tokens cut says "length", and is not closed up to look whole.
+    """When the token limit cuts JSON off, finish_reason is "length", and the server does not close the JSON itself.
 
-    openai `.parse()` raises its LengthFinishReasonError on this word only. What is closed up parses, and is not
-    what the model wanted to say.
+    openai `.parse()` raises its LengthFinishReasonError only on "length". JSON that the server closed parses, but is
+    not what the model wanted to say.
     """
     found = texts(x)
     for text in found:
         require(text.flaw is not Flaw.CUT, 'finish_reason "length"', got=text.shown)
         repaired = text.finish == "length" and text.is_json and text.misses
-        require(not repaired, "the beginning of the JSON, as it was when it was cut", got=text.shown)
+        require(not repaired, "the beginning of the JSON, as it was cut off", got=text.shown)
     if not any(text.finish == "length" for text in found):
-        raise inconclusive("the answer was not cut")
+        raise inconclusive("the answer was not cut off")
 
 
 @rule(
@@ -158,13 +158,13 @@ def test_cut_is_length(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest.n, response_format"),
 )
 def test_n_every_choice(x: Chat) -> None:
-    """With n > 1 every choice keeps the format, not only the first.
+    """With n > 1, every choice keeps to the format, not only the first.
 
-    A grammar whose state the choices share gives one right answer and n - 1 broken ones.
+    If the choices share the state of one grammar, there is one right answer and n - 1 broken ones.
     """
     found = texts(x)
     if sorted(str(o.index) for o in x.outcomes) != [str(i) for i in range(x.asked_n)]:
-        raise inconclusive("the choices are not told apart")
+        raise inconclusive("the choices cannot be told apart")
     for text in found:
         got = f"choice {str(text.outcome.index)[:10]}: {text.shown}"
         require(text.flaw in (None, Flaw.LETTERS), "JSON of the format in every choice", got=got)
@@ -180,16 +180,16 @@ def test_n_every_choice(x: Chat) -> None:
 def test_unicode_exact(x: Chat) -> None:
     """Names and values of a strict schema that are not ASCII come out exactly.
 
-    Labels that lost their umlauts ("Sjofart") match nothing in the client's tables any more.
+    Labels that lost their special letters ("Sjofart") no longer match anything in the client's tables.
     """
     for text in whole_texts(x):
         if "\ufffd" in text.content or has_lone_surrogate(text.content):
-            raise inconclusive("characters were torn: the rules for text in streams judge that")
+            raise inconclusive("characters were split: the rules for text in streams judge that")
     _refuse(x, (Flaw.LETTERS,), "the letters that the schema pins")
 
 
 def _out_of_order(schema: Any, value: Any) -> tuple[str, list[str]] | None:
-    """The first object whose keys are in another order than its properties: what was wanted, what came."""
+    """The first object whose keys are in another order than its properties: the order wanted, the order found."""
     stack = [(schema, value)]
     while stack:
         part, here = stack.pop()
@@ -219,7 +219,7 @@ def test_keys_in_order(x: Chat) -> None:
     """
     found = [text for text in whole_texts(x) if text.is_json]
     if not found:
-        raise inconclusive("the answer is no JSON")
+        raise inconclusive("the answer is not JSON")
     for text in found:
         wrong = _out_of_order(text.form.schema, text.parsed.value)
         require(wrong is None, f"the keys in the order {wrong and wrong[0]}", got=wrong and ", ".join(wrong[1]))
@@ -254,13 +254,13 @@ def _ample(text: Text, limit: int | None) -> bool:
     source=contract("a constrained answer comes to its end"),
 )
 def test_output_terminates(x: Chat) -> None:
-    """An answer that has a few short possible values ends by itself long before an ample limit.
+    """An answer with a few short possible values ends by itself, long before an ample token limit.
 
-    What runs on to max_tokens costs GPU time, and ends as an error in the client.
+    An answer that runs on to max_tokens costs GPU time, and ends as an error in the client.
     """
     found = [text for text in texts(x) if _ample(text, x.token_limit) and not text.blanks]
     if not found:
-        raise inconclusive("the answer has no schema of a few short values, or not the room for them")
+        raise inconclusive("the schema does not allow just a few short values, or there is no room for them")
     for text in found:
         ran_on = text.finish == "length" and text.flaw is not Flaw.PROSE
         require(not ran_on, f"the end, within {x.token_limit} tokens", got=text.shown)
@@ -273,10 +273,10 @@ def test_output_terminates(x: Chat) -> None:
     source=observed("JSON mode may run on in white space", "https://github.com/openai/openai-python/issues/857"),
 )
 def test_whitespace_bounded(x: Chat) -> None:
-    """Between the tokens of constrained JSON there are never more than 64 blanks in a row.
+    """Constrained JSON never has more than 64 blanks in a row between its tokens.
 
-    A grammar that allows any white space lets some models print blanks until max_tokens: up to a quarter of the
-    calls, reported for vLLM and others.
+    A grammar that allows any white space lets some models print blanks until max_tokens: in up to a quarter of the
+    calls, according to reports on vLLM and others.
     """
     for text in texts(x):
         require(not text.blanks, f"at most {BLANKS} blanks in a row", got=f"{text.blanks}; {text.shown}")

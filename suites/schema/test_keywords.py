@@ -1,7 +1,7 @@
-"""The keyword table: each keyword of a strict schema is enforced or refused, never passed over.
+"""The keyword table: the server enforces or refuses each keyword of a strict schema, and ignores none.
 
-A violated keyword is charged to the rule of its group, over every strict answer that came to its end, whoever asked
-for it. Whether an answer is JSON at all is judged elsewhere.
+A violated keyword counts against the rule of its group, in every strict answer that ended by itself, whichever
+scenario asked for it. Other rules judge whether an answer is JSON at all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wireproof.verdict import Inconclusive, NotApplicable, Unsupported, inconclu
 from wireproof.wire import strictjson
 
 _SUPPORTED = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
-# What a group of fixtures/schemas is about, where it is not named like the area of its keyword.
+# The area of a group of fixtures/schemas, if its name is not that of the area.
 _AREAS = {"type": "core", "annotation": "core", "null": "core", "ref": "core", "format": "string"}
 # Overload: that says nothing about the schema.
 _BUSY = (503, 529)
@@ -59,7 +59,7 @@ def _areas(x: Exchange) -> frozenset[str]:
 
 
 def _texts(x: Chat) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Every text that must keep to a schema, with it; answers and calls that did not come to their end left out."""
+    """Every text that must keep to a schema, with that schema; answers and calls that were cut off are left out."""
     form = request.response_format(x)
     if form.strict and form.schema is not None:
         for o in x.outcomes:
@@ -74,7 +74,7 @@ def _texts(x: Chat) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 @view
 def _found(x: Chat) -> tuple[Violated, ...]:
-    """Everything that the answer violates; inconclusive when it shows nothing."""
+    """Everything that the answer violates; inconclusive if it shows nothing."""
     found: list[Violated] = []
     shown = False
     for schema, text in _texts(x):
@@ -86,12 +86,12 @@ def _found(x: Chat) -> tuple[Violated, ...]:
             except ValueError as error:
                 raise inconclusive(str(error)) from error
     if not shown:
-        raise inconclusive("no constrained JSON came to its end (cut by max_tokens, or no such answer)")
+        raise inconclusive("no constrained JSON is complete (cut off by max_tokens, or no such answer)")
     return tuple(found)
 
 
 def _judge(x: Chat, area: str, *, may_refuse: bool) -> None:
-    """Enforced, or (if it may be) refused with a 4xx; passed over in silence is what fails."""
+    """Pass a keyword that is enforced, or (if allowed) refused with a 4xx; fail one that is silently ignored."""
     if not x.ok:
         refused: Inconclusive | Unsupported = x.refused()
         if _own_area(x) != area:
@@ -131,8 +131,8 @@ def _group(what: str, *groups: str) -> Each:
 def test_types(x: Chat) -> None:
     """string, number, integer, boolean, null, object, array, enum, const and anyOf work in a strict schema.
 
-    Pydantic and Zod emit them for every model; a value of another type than the declared one fails in the
-    caller's constructor, far from the request.
+    Pydantic and Zod emit them for every model; a value that is not of the declared type fails in the caller's
+    constructor, far from the request.
     """
     _judge(x, "core", may_refuse=False)
 
@@ -140,7 +140,7 @@ def test_types(x: Chat) -> None:
 @rule(
     "schema.null.unions",
     MUST,
-    on=_group("the schemas of null unions", "null"),
+    on=_group("the schemas with null unions", "null"),
     book="SCHEMA-014",
     source=observed("structured outputs: all fields must be required; a union with null emulates optional", _SUPPORTED),
 )
@@ -155,14 +155,14 @@ def test_null_unions(x: Chat) -> None:
 @rule(
     "schema.ref.supported",
     MUST,
-    on=_group("the schemas of $ref", "ref"),
+    on=_group("the schemas with $ref", "ref"),
     book="SCHEMA-015",
     source=observed("structured outputs: definitions are supported, recursive schemas are supported", _SUPPORTED),
 )
 def test_refs(x: Chat) -> None:
-    """$defs with $ref, also used twice, nested or recursive, works in a strict schema.
+    """$defs with $ref work in a strict schema, even if used twice, nested or recursive.
 
-    Every nested Pydantic model has them: a server that does not follow them leaves the inner objects free.
+    Every nested Pydantic model has them: a server that does not follow them leaves the inner objects unconstrained.
     """
     _judge(x, "core", may_refuse=False)
 
@@ -175,9 +175,9 @@ def test_refs(x: Chat) -> None:
     source=observed("structured outputs, supported properties of strings: pattern, format", _SUPPORTED),
 )
 def test_string_keywords(x: Chat) -> None:
-    """pattern, format, minLength and maxLength of a strict schema are enforced or refused, never passed over.
+    """The server enforces or refuses a strict schema's pattern, format, minLength and maxLength; it ignores none.
 
-    A date that is none, or an id of the wrong shape, reaches the caller's database under a strict promise.
+    A string that is not a date, or an id of the wrong shape, reaches the caller's database despite `strict: true`.
     """
     _judge(x, "string", may_refuse=True)
 
@@ -190,9 +190,9 @@ def test_string_keywords(x: Chat) -> None:
     source=observed("structured outputs, supported properties of numbers", _SUPPORTED),
 )
 def test_number_keywords(x: Chat) -> None:
-    """minimum, maximum, exclusiveMinimum, exclusiveMaximum and multipleOf are enforced or refused, never passed over.
+    """The server enforces or refuses minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf; it ignores none.
 
-    A price below zero or a score of 11 out of 10 reaches the caller under a strict promise.
+    A price below zero or a score of 11 out of 10 reaches the caller despite `strict: true`.
     """
     _judge(x, "number", may_refuse=True)
 
@@ -205,9 +205,9 @@ def test_number_keywords(x: Chat) -> None:
     source=observed("structured outputs, supported properties of arrays: minItems, maxItems", _SUPPORTED),
 )
 def test_array_keywords(x: Chat) -> None:
-    """minItems, maxItems, prefixItems and the other array keywords are enforced or refused, never passed over.
+    """The server enforces or refuses minItems, maxItems, prefixItems and the other array keywords; it ignores none.
 
-    Callers index into the array (a pair, a triple, the first of at least one) and raise IndexError.
+    Callers index into the array (a pair, a triple, the first of at least one) and get an IndexError.
     """
     _judge(x, "array", may_refuse=True)
 
@@ -222,7 +222,7 @@ def test_array_keywords(x: Chat) -> None:
 def test_keys(x: Chat) -> None:
     """An answer to a strict schema has every required key, and none that additionalProperties: false rules out.
 
-    Typed decoding raises for both: KeyError for the missing key, "extra fields not permitted" for the other.
+    Typed decoding raises for both: a KeyError for a missing key, "extra fields not permitted" for an extra one.
     """
     _judge(x, "keys", may_refuse=False)
 
@@ -234,7 +234,7 @@ def test_keys(x: Chat) -> None:
     source=observed("structured outputs: keywords that are not supported give an error", _SUPPORTED),
 )
 def test_object_keywords(x: Chat) -> None:
-    """patternProperties, propertyNames, minProperties and the like are enforced or refused, never passed over.
+    """The server enforces or refuses patternProperties, propertyNames, minProperties and the like; it ignores none.
 
     Maps with typed keys (Pydantic's dict[Literal[...], int]) get keys that the caller has no case for.
     """
@@ -249,8 +249,8 @@ def test_object_keywords(x: Chat) -> None:
     source=observed("structured outputs: allOf, not, if/then/else, dependent* are not supported", _SUPPORTED),
 )
 def test_composition_keywords(x: Chat) -> None:
-    """oneOf, allOf, not, if/then/else and dependent* of a strict schema are enforced or refused, never passed over.
+    """The server enforces or refuses a strict schema's oneOf, allOf, not, if/then/else and dependent*; it ignores none.
 
-    A discriminated union whose branches are mixed validates nowhere: the caller retries for ever.
+    A discriminated union whose branches are mixed validates nowhere: the caller retries endlessly.
     """
     _judge(x, "composition", may_refuse=True)

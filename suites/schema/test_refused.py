@@ -1,4 +1,4 @@
-"""Formats and schemas that are none: refused before generation, and survived."""
+"""Invalid formats and schemas: the server refuses them before generation, and survives them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get
 from wireproof.wire.transcript import Ending
 
-# Types that nobody knows; others may be an extension (structural_tag, regex).
+# Types that no server knows; others may be an extension (structural_tag, regex).
 _UNKNOWN = ("format-unknown", "format-untyped")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def _is_bad(x: Exchange) -> bool:
-    """A plain request whose schema is none: by the look of it, or because the scenario says so."""
+    """A plain request with an invalid schema, as the schema itself or the scenario shows."""
     if not is_chat(x) or x.asked_stream or not x.knows_request:
         return False
     if x.scenario == "schema-bad":
@@ -34,21 +34,21 @@ def _is_odd(x: Exchange) -> bool:
     return x.scenario == "schema-odd" and x.transcript.step.startswith("odd-")
 
 
-BAD = Each("every plain request whose schema is none", _is_bad, ("schema-bad",))
+BAD = Each("every plain request with a bad schema", _is_bad, ("schema-bad",))
 BAD_OR_ODD = Each(
-    "every plain request whose schema is none, or odd", lambda x: _is_bad(x) or _is_odd(x), ("schema-bad", "schema-odd")
+    "every plain request with a bad or odd schema", lambda x: _is_bad(x) or _is_odd(x), ("schema-bad", "schema-odd")
 )
 
 
 def _judged(x: Exchange) -> Exchange:
-    """The exchange; inconclusive when load or a key was in the way."""
+    """The exchange; inconclusive if the server was busy or wanted a key."""
     if x.status in BUSY_OR_LOCKED:
         raise x.refused()
     return x
 
 
 def _served(x: Exchange) -> bool:
-    """Whether a success came; which one is another rule's matter."""
+    """Whether the server sent a success; another rule judges which."""
     return x.status is not None and 200 <= x.status < 300
 
 
@@ -68,10 +68,10 @@ def _refused(x: Exchange, expected: str) -> None:
     source=observed("'Invalid schema for response_format'", "https://github.com/sgl-project/sglang/issues/4574"),
 )
 def test_bad_refused(x: Exchange) -> None:
-    """A schema that is none is refused with a 4xx before generation: no server error, no silence, no answer.
+    """The server refuses an invalid schema with a 4xx before generation: no server error, no silence, no answer.
 
-    What is passed over gives free text under a promise; what is not caught has taken down whole engines (vLLM, SGLang
-    and TGI), with the requests of everybody else. An odd schema may be served, too.
+    A schema that the server ignores gives free text despite the promise; schemas that no check caught have taken down
+    whole engines (vLLM, SGLang and TGI), with everybody else's requests. The server may also serve an odd schema.
     """
     if _served(x) and _is_odd(x):
         return
@@ -85,13 +85,13 @@ def test_bad_refused(x: Exchange) -> None:
     source=client("langchain-openai", "matches 'Invalid schema for response_format'"),
 )
 def test_bad_envelope(x: Exchange) -> None:
-    """The refusal of a schema is an error object with a message.
+    """The server refuses a schema with an error object that has a message.
 
-    Whoever wrote the schema sees only this; openai-python shows "Error code: 400" alone for any other shape.
+    The author of the schema sees only this; for any other shape, openai-python shows just "Error code: 400".
     """
     _judged(x)
     if x.status is None or not 400 <= x.status < 500:
-        raise inconclusive("it was not refused")
+        raise inconclusive("the schema was not refused")
     message = get(x.parsed.value, "error", "message")
     require(isinstance(message, str) and message.strip(), '{"error": {"message": ...}}', got=x.text[:120])
 
@@ -107,9 +107,9 @@ def test_bad_envelope(x: Exchange) -> None:
     source=contract("a request of one client never takes the server from the others"),
 )
 def test_control_survives(x: Exchange) -> None:
-    """A plain request right after a bad schema is answered.
+    """The server answers a plain request right after a bad schema.
 
-    One client's typing error must not end the service, nor the running requests, of all the others.
+    One client's typing error must not end the service, or the running requests, of all the others.
     """
     if x.status in BUSY_OR_LOCKED:
         raise x.refused()
@@ -124,7 +124,7 @@ def _form(x: Exchange) -> dict[str, Any]:
 
 
 def _json_schema(x: Exchange) -> Any:
-    """Its member json_schema; an empty object when there is none."""
+    """Its member json_schema; an empty object if there is none."""
     found = _form(x).get("json_schema")
     return {} if found is None else found
 
@@ -149,7 +149,7 @@ def _mistyped(inner: Any) -> bool:
 
 
 def _lacks_schema(x: Exchange) -> bool:
-    """Whether strict is asked for, of nothing."""
+    """Whether the request asks for strict without a schema."""
     inner = _json_schema(x)
     return isinstance(inner, dict) and inner.get("strict") is True and inner.get("schema") is None
 
@@ -158,7 +158,7 @@ def _lacks_schema(x: Exchange) -> bool:
     "schema.format.unknown-refused",
     MUST,
     on=Each(
-        "every request with a format that nobody knows, or json_schema without its object",
+        "every request with an unknown format, or json_schema without its object",
         lambda x: x.scenario in _UNKNOWN or _lacks_object(x),
         (*_UNKNOWN, "format-without-schema"),
     ),
@@ -166,9 +166,9 @@ def _lacks_schema(x: Exchange) -> bool:
     source=observed("'Supported values are: json_object, json_schema, and text'"),
 )
 def test_format_unknown_refused(x: Exchange) -> None:
-    """An unknown type of response_format, none, or json_schema without its object, is refused with a 4xx.
+    """The server sends a 4xx for an unknown type of response_format, for none, and for json_schema without its object.
 
-    A format that is passed over gives prose, and the error shows far away, in the client's parser.
+    A format that the server ignores gives prose, and the error appears far away, in the client's parser.
     """
     _refused(x, "a 4xx that names response_format")
 
@@ -185,9 +185,9 @@ def test_format_unknown_refused(x: Exchange) -> None:
     source=openapi("ResponseFormatJsonSchema.json_schema.name"),
 )
 def test_name_checked(x: Exchange) -> None:
-    """A schema without a name, or whose name is not 1 to 64 of a-z, A-Z, 0-9, _ and -, is refused with a 4xx.
+    """The server refuses a schema with no name, or a name that is not 1 to 64 of a-z, A-Z, 0-9, _ and -, with a 4xx.
 
-    A client that is developed against a lax server fails at OpenAI.
+    A client developed against a lax server fails with OpenAI.
     """
     _refused(x, "a 4xx that names json_schema.name")
 
@@ -203,9 +203,9 @@ def test_name_checked(x: Exchange) -> None:
     source=openapi("ResponseFormatJsonSchema: types of strict and schema"),
 )
 def test_spec_invalid_refused(x: Chat) -> None:
-    """A json_schema whose members have the wrong types is refused with a 4xx; without a schema, at least JSON comes.
+    """The server refuses json_schema members of the wrong type with a 4xx; without a schema, it sends at least JSON.
 
-    What a server reads into it, nobody knows: usually no constraint at all.
+    Nobody knows what a server makes of them: usually no constraint at all.
     """
     if _lacks_schema(x) and _served(x):
         for text in texts(x):

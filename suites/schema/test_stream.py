@@ -1,4 +1,4 @@
-"""Structured output in streams, and what is said twice."""
+"""Structured output in streams, refusals, an engine's own `choice`, and schemas that come again."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _NOTICED, _SHARE = 1.0, 0.8
 def test_stream_same_guarantee(x: Chat) -> None:
     """The deltas of a stream, joined, keep the same promise as a plain answer, from the first character on.
 
-    openai's `.stream(response_format=...)` parses the JSON so far with each delta: a fence, or prose, raises in the
-    middle of the answer.
+    openai's `.stream(response_format=...)` parses the JSON so far at each delta: a fence, or prose, makes it raise in
+    the middle of the answer.
     """
     found = texts(x)
     for text in found:
@@ -41,7 +41,7 @@ def test_stream_same_guarantee(x: Chat) -> None:
     "schema.refusal.content-null",
     MAY,
     on=Each(
-        "every answer under a format that refuses",
+        "every answer under json_object or a strict JSON Schema in which the model refuses",
         lambda x: is_answer(x) and asks_json(x) and _refuses(x),
         ("schema-level", "schema-token-stream"),
     ),
@@ -49,7 +49,7 @@ def test_stream_same_guarantee(x: Chat) -> None:
     source=observed("structured outputs: refusals", "https://platform.openai.com/docs/guides/structured-outputs"),
 )
 def test_refusal_content_null(x: Chat) -> None:
-    """What the model refuses stands in `refusal`, and content is null.
+    """When the model refuses, its text is in `refusal`, and content is null.
 
     Clients look at `refusal` first, and then take content for JSON.
     """
@@ -68,7 +68,7 @@ def _refuses(x: Chat) -> bool:
 
 
 def _is_within(text: str, word: str) -> bool:
-    """Whether a text is the word with letters lost."""
+    """Whether a text is the word with some letters missing."""
     letters = iter(word)
     return all(letter in letters for letter in text)
 
@@ -81,9 +81,9 @@ def _is_within(text: str, word: str) -> bool:
     source=engine("vllm", "StructuredOutputsParams.choice"),
 )
 def test_vendor_choice(plain: Chat, stream: Chat) -> None:
-    """A server that knows `structured_outputs.choice` keeps to it, streamed and not.
+    """A server that knows `structured_outputs.choice` keeps to it, streamed and plain.
 
-    It is the way to force a word on any model; where it holds in one mode only, classifiers get prose at times.
+    It forces any model to one of a few words; if it works in only one mode, classifiers sometimes get prose.
     """
     words = plain.asked["structured_outputs"]["choice"]
     said = [texts(x)[0].content for x in (plain, stream)]
@@ -96,7 +96,7 @@ def test_vendor_choice(plain: Chat, stream: Chat) -> None:
 
 
 def _first_event(x: Exchange) -> float:
-    """When the first data event was there (seconds after the request); inconclusive without times."""
+    """When the first data event arrived (seconds after the request)."""
     if not x.transcript.timed:
         raise NotApplicable("the recording has no times")
     if not x.events:
@@ -113,10 +113,10 @@ def _first_event(x: Exchange) -> float:
     source=contract("schema compilation cost"),
 )
 def test_repeated_compiled_once(take: Take) -> None:
-    """A large schema costs its compilation once: when it comes again, the first event is not late again.
+    """The server compiles a large schema once: when the schema comes again, the first event is not late again.
 
-    An agent sends the same schema with every call. It fails only when more than a second, and more than four
-    fifths of the first delay, are there again; delays count from that of a small schema.
+    An agent sends the same schema with every call. This fails only if the second delay is more than a second, and more
+    than four fifths of the first; delays count from that of a small schema.
     """
     small, first, again = (_first_event(take[step]) for step in ("small", "first", "again"))
     late, later = first - small, again - small

@@ -31,10 +31,10 @@ def _server_error(x: Exchange, expected: str) -> None:
     source=observed("structured outputs with tools", "https://platform.openai.com/docs/guides/structured-outputs"),
 )
 def test_tools_together(simple: Exchange, alone: Exchange, final: Exchange, call: Exchange) -> None:
-    """A schema and tools may be asked for together; a server that cannot says so in a 4xx that names both.
+    """The server accepts a schema and tools in one request, or refuses the combination with a 4xx that names both.
 
-    Agents with a typed final answer send both. llama.cpp failed at the compilation of a grammar that the user
-    never wrote; Groq and Google refuse by design.
+    Agents with a typed final answer send both. llama.cpp failed to compile a grammar that the user never wrote; Groq
+    and Google refuse by design.
     """
     if not simple.ok or not alone.ok:
         raise (alone if simple.ok else simple).refused()
@@ -53,13 +53,13 @@ def test_tools_together(simple: Exchange, alone: Exchange, final: Exchange, call
     source=contract("a schema is for the final text; calls stay possible"),
 )
 def test_tools_calls_kept(alone: Chat, both: Chat) -> None:
-    """Where a question leads to a tool call, it still does with a schema for the final answer.
+    """A question that leads to a tool call still does so with a schema for the final answer.
 
-    A grammar that leaves no way to a call makes the model invent the answer: vLLM gave a made-up value for every
+    A grammar that leaves no room for a call makes the model invent the answer: vLLM gave a made-up value for every
     question that needed a tool.
     """
     if not calls(alone):
-        raise inconclusive("the model made no tool call without the schema either")
+        raise inconclusive("the model made no tool call even without the schema")
     if not both.ok:
         raise both.refused()
     require(calls(both), "a tool call, as without the schema", got=both.outcomes[0].content, owner=both)

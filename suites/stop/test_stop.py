@@ -17,7 +17,7 @@ _PINNED_STOPS = ("plain-stop", "stream-stop", "plain-stop-one-string", "stream-s
 
 
 def _stops(x: Exchange) -> list[str]:
-    """The stop strings that were asked for."""
+    """The stop strings that the request asks for."""
     given = x.asked.get("stop")
     found = [given] if isinstance(given, str) else given if isinstance(given, list) else []
     return [s for s in found if isinstance(s, str) and s]
@@ -31,7 +31,7 @@ def _texts(x: Chat) -> list[str]:
 
 
 def _pinned_cut(x: Chat) -> tuple[str, str, str]:
-    """Of a pinned answer: what stands before the stop string, the stop string, and what came from there on."""
+    """Of a pinned answer: the text before the stop string, the stop string, and the pinned text that came."""
     stop = next((s for s in _stops(x) if s in _PINNED), "")
     if not stop:
         raise inconclusive("no stop string of the request occurs in the pinned answer")
@@ -51,11 +51,11 @@ def _pinned_cut(x: Chat) -> tuple[str, str, str]:
     source=openapi(_STOP),
 )
 def test_forms_accepted(x: Exchange) -> None:
-    """stop may be one string or an array of up to four.
+    """The server accepts stop as one string or as an array of up to four.
 
     Prompt scaffolding uses both forms; a refusal breaks it on the first call.
     """
-    must_not_crash(x)  # the form is OpenAI's own: no other rule asks for an answer to it
+    must_not_crash(x)  # the form is OpenAI's own, and no other rule demands an answer to it
     must_accept(x, "this form of stop")
 
 
@@ -67,7 +67,7 @@ def test_forms_accepted(x: Exchange) -> None:
     source=openapi(f"{_STOP}: the returned text will not contain the stop sequence"),
 )
 def test_text_excluded(x: Chat) -> None:
-    """No answer contains a stop string that was asked for.
+    """No answer contains a stop string that the request asks for.
 
     Parsers rely on it: a ReAct agent reads its own "Observation:" as if the tool had spoken.
     """
@@ -80,15 +80,15 @@ def test_text_excluded(x: Chat) -> None:
 
 @rule("stop.match.any-position", MUST, on=each_of(*_PINNED_STOPS), source=openapi(_STOP))
 def test_match_any_position(x: Chat) -> None:
-    """A stop string ends the answer wherever it begins, inside a word and across tokens, to the very character.
+    """The answer ends exactly where the stop string begins, even inside a word or across tokens.
 
-    Matching by whole tokens runs on to the limit, or drops the letters before the match.
+    A server that matches whole tokens runs on to the limit, or drops the letters before the match.
     """
     head, stop, text = _pinned_cut(x)
     kept = text.startswith(head)
     require(kept, f"{head!r} up to the stop string", got=text)
     rest = text[len(head) :]
-    # A stop string that stays in the text, or a beginning of it, is judged by the rules for that.
+    # Other rules judge a stop string, or its beginning, that stays in the text.
     require(stop.startswith(rest), f"an end at the stop string {stop!r}", got=text)
 
 
@@ -100,7 +100,7 @@ def test_match_any_position(x: Chat) -> None:
     source=openapi(_STOP),
 )
 def test_stream_no_partial(x: Chat) -> None:
-    """A stream never shows the beginning of a stop string that is recognised later.
+    """A stream never shows the beginning of a stop string that the server recognises later.
 
     Users see "STO"; agents find half a marker in their prompt.
     """
@@ -118,17 +118,17 @@ def test_stream_no_partial(x: Chat) -> None:
     source=contract("text that is held back is sent in the end"),
 )
 def test_nothing_lost(whole: Chat, *with_stop: Chat) -> None:
-    """A stop string of which only a beginning occurs removes no character.
+    """When only the beginning of a stop string occurs, the server removes no character.
 
-    Text that is held back because a stop string might begin there is lost at the end: the last word disappears.
+    Text that the server holds back in case a stop string begins there is lost at the end: the last word disappears.
     """
     wanted = _pinned_value(whole)
     if wanted != _PINNED:
-        raise inconclusive("the server does not keep to the schema that pins the text")
+        raise inconclusive("the server does not obey the schema that pins the text")
     for x in with_stop:
         for o in x.outcomes:
             if o.finish_reason == "length":
-                raise inconclusive("the answer was cut")
+                raise inconclusive("the answer was cut off")
             found = _pinned_value(x)
             require(found == wanted, "the whole text, as without stop", got=_texts(x) or "no text", owner=x)
 
@@ -150,10 +150,10 @@ def _pinned_value(x: Chat) -> Any:
 def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
     """An answer that ends at a stop string has the same text, streamed or not.
 
-    The two modes look for the stop string in different code; each has lost or leaked text alone.
+    Different code looks for the stop string in each mode; each has lost or leaked text on its own.
     """
     if any(o.finish_reason == "length" for o in (*plain.outcomes, *stream.outcomes)):
-        raise inconclusive("the answer was cut before the stop string")
+        raise inconclusive("the answer was cut off before the stop string")
     wanted, found = _texts(plain), _texts(stream)
     if not wanted or not found:
         raise inconclusive("an answer has no text")
@@ -168,9 +168,9 @@ def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
     source=openapi(f"{_STOP}: maxItems 4, strings"),
 )
 def test_values_refused(x: Chat) -> None:
-    """A stop that is no string or array of strings is refused with a 4xx; more than four are refused or obeyed.
+    """The server refuses a stop other than a string or array of strings with a 4xx; it refuses or obeys more than four.
 
-    Ignored in silence, the answer runs on, and nothing says why.
+    If the server silently ignores stop, the answer runs on, and nothing says why.
     """
     if x.ok and len(_stops(x)) > 4:
         return  # a server may take more; stop.text.excluded judges whether it obeys them

@@ -1,4 +1,4 @@
-"""What a tokenizer endpoint answers, beside itself and beside the chat."""
+"""What a tokenizer endpoint answers, compared with itself and with the chat."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from wireproof.scenarios.conversations.tokenize import TEXT, token_ids
 from wireproof.verdict import NotApplicable, Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
-# A request this quick is not felt before the one that it prepares (seconds).
+# Nobody notices a request this quick before the one that it prepares (seconds).
 _QUICK = 1.0
-# BOS and EOS, or CLS and SEP; more on one side is no marker.
+# BOS and EOS, or CLS and SEP; more tokens on one side are not markers.
 _MARKS = 2
 # Members of a chat request that do not change what the model reads.
 _COUNTED_ALIKE = ("model", "messages", "tools", "stream", "stream_options", "user", "logprobs", "top_logprobs")
 _SAMPLED = ("max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "n", "stop")
 _INERT = frozenset((*_COUNTED_ALIKE, *_SAMPLED))
 _COUNTING = frozenset({"model", "messages", "tools", "add_generation_prompt", "return_token_strs"})
-# What a model's card calls the length of its context, by engine.
+# The names that engines give to the context length in a model's card.
 _LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length", "n_ctx", "n_ctx_train")
 
 
@@ -38,10 +38,10 @@ def _is_tokenize(x: Exchange) -> bool:
 
 
 def _found(x: Exchange) -> Any:
-    """The JSON of a tokenizer's answer; unsupported when the target has no such endpoint, or not for this request."""
+    """The JSON of a tokenizer's answer; unsupported if the target has no such endpoint, or not for this request."""
     # (A 403 may be how a gateway says that this endpoint is not offered.)
     if x.status in BUSY_OR_LOCKED - {403}:
-        raise inconclusive(f"the request did not get there: {x.refusal()}")
+        raise inconclusive(f"the request was not judged: {x.refusal()}")
     if x.status is not None and (400 <= x.status < 500 or x.status == 501):
         raise Unsupported(f"a tokenizer endpoint: {x.refusal()}")
     return x.parsed.value if x.ok else None
@@ -62,10 +62,10 @@ _TOKENIZE = Each(
     source=engine("vllm", "POST /tokenize"),
 )
 def test_endpoint_works(x: Exchange) -> None:
-    """POST /v1/tokenize or /tokenize gives `tokens`, an array of integers, and `count`, an integer.
+    """POST /v1/tokenize or /tokenize returns `tokens`, an array of integers, and `count`, an integer.
 
-    Clients that count with a tokenizer of their own, tiktoken mostly, are wrong about every other model: requests
-    run over the context, or stay far below it.
+    Clients that count with their own tokenizer, mostly tiktoken, are wrong about every other model: requests exceed
+    the context, or stay far below it.
     """
     value = _found(x)
     require(x.ok and isinstance(value, dict), "200 with a JSON object", got=x.refusal() if not x.ok else value)
@@ -82,15 +82,15 @@ def test_endpoint_works(x: Exchange) -> None:
     source=engine("vllm", "TokenizeResponse"),
 )
 def test_count_consistent(x: Exchange) -> None:
-    """`count` is the length of `tokens`, and max_model_len, where it is given, is above 0.
+    """`count` is the length of `tokens`, and max_model_len, if given, is above 0.
 
-    Budgets are made of these two numbers: one that is wrong cuts prompts, or lets them run over.
+    Clients plan their budgets with these two numbers: a wrong one cuts prompts short, or lets them run over.
     """
     value = _found(x)
     tokens, count, most = get(value, "tokens"), get(value, "count"), get(value, "max_model_len")
     if not isinstance(tokens, list) or not is_int(count):
-        raise inconclusive("no tokens, or no count: tokenize.endpoint.works judges that")
-    require(count == len(tokens), f"count {len(tokens)}, as there are tokens", got=count)
+        raise inconclusive("the answer has no tokens, or no count: tokenize.endpoint.works judges that")
+    require(count == len(tokens), f"count {len(tokens)}, the number of tokens", got=count)
     require(most is None or (is_int(most) and most > 0), "max_model_len above 0, or none", got=most)
 
 
@@ -112,11 +112,11 @@ def _asked_as(x: Exchange) -> Any:
 def test_count_equals_usage(found: Sequence[Exchange]) -> None:
     """usage.prompt_tokens of a chat is what the tokenize endpoint counts for the same messages and tools.
 
-    Else a prompt that was measured before is billed, or refused, by another number.
+    Otherwise the server bills, or refuses, a prompt by another number than the one that the client measured.
     """
     measures = [x for x in found if not is_chat(x)]
     if not measures:
-        raise NotApplicable("no tokens of messages were asked for")
+        raise NotApplicable("no request asked for the tokens of messages")
     compared = 0
     for measure in measures:
         wanted, count = _asked_as(measure), get(_value_or_none(measure), "count")
@@ -142,14 +142,14 @@ def _prompt(x: Chat) -> Any:
 
 
 def _ids(take: Take) -> tuple[Exchange, list[int]]:
-    """The exchange that gave the text's tokens, and those; unsupported when none did."""
+    """The exchange that gave the tokens of the text, and these tokens; unsupported if none did."""
     tried = take.steps("text-")
     for x in tried:
         if token_ids(x):
             return x, token_ids(x)
     for x in tried:
         _found(x)
-    raise inconclusive("no tokens came: tokenize.endpoint.works judges that")
+    raise inconclusive("the answer has no tokens: tokenize.endpoint.works judges that")
 
 
 @rule(
@@ -160,14 +160,14 @@ def _ids(take: Take) -> tuple[Exchange, list[int]]:
     source=engine("vllm", "POST /detokenize"),
 )
 def test_detokenize_inverts(take: Take) -> None:
-    """The detokenize endpoint gives back the text that the tokens were made of.
+    """The detokenize endpoint returns the text that the tokens were made from.
 
-    Tools that cut a prompt by tokens turn the rest into text again: broken emoji and CJK end in the next request.
+    Tools that cut a prompt by tokens turn the rest into text again: broken emoji and CJK end up in the next request.
     """
     _ids(take)
     x = take["back"]
     value = _found(x)
-    # vLLM, SGLang and llama.cpp call it so.
+    # The names in vLLM, SGLang and llama.cpp.
     text = next((t for n in ("prompt", "text", "content") if isinstance(t := get(value, n), str)), None)
     require(text is not None, "the text as `prompt`, `text` or `content`", got=value if x.ok else x.refusal(), owner=x)
     # SentencePiece puts a blank in front of a text.
@@ -182,20 +182,20 @@ def test_detokenize_inverts(take: Take) -> None:
     source=engine("vllm", "add_special_tokens"),
 )
 def test_special_tokens(take: Take) -> None:
-    """With add_special_tokens the tokens of a text are the same, between markers of its beginning and its end.
+    """With add_special_tokens, the tokens of a text are the same, between markers for its beginning and its end.
 
-    Prompts are put together from parts: a part whose own tokens change is not what was measured.
+    Clients put prompts together from parts: a part whose own tokens change is not what they measured.
     """
     _, plain = _ids(take)
     x = take["special"]
     _found(x)
     marked = token_ids(x)
     if not marked:
-        raise inconclusive("no tokens came: tokenize.endpoint.works judges that")
+        raise inconclusive("the answer has no tokens: tokenize.endpoint.works judges that")
     at = next((i for i in range(_MARKS + 1) if marked[i : i + len(plain)] == plain), None)
     require(at is not None, f"the {len(plain)} tokens of the text within", got=marked, owner=x)
     extra = len(marked) - len(plain)
-    require(extra <= 2 * _MARKS, "markers only beside them", got=f"{extra} more tokens", owner=x)
+    require(extra <= 2 * _MARKS, "only markers beside them", got=f"{extra} more tokens", owner=x)
 
 
 @rule(
@@ -208,7 +208,7 @@ def test_special_tokens(take: Take) -> None:
 def test_discoverable(take: Take) -> None:
     """A server that tokenizes says how long its context is: in the answer, the model's card, or /tokenizer_info.
 
-    Clients count tokens against a limit: without it they learn from errors how much they may send.
+    Clients count tokens against a limit: without it, they learn from errors how much they may send.
     """
     text, _ = _ids(take)
     info = take["info"]
@@ -228,9 +228,9 @@ def test_discoverable(take: Take) -> None:
     source=contract("tokenizing is a check before the request"),
 )
 def test_errors_and_speed(take: Take) -> None:
-    """Tokenizing a sentence takes less than a second, and a body without a text is refused with a 4xx.
+    """The server tokenizes a sentence in less than a second, and refuses a body without a text with a 4xx.
 
-    It is asked before each request: one that waits for the model, or that counts nonsense, is no check.
+    Clients ask it before each request: one that waits for the model, or counts nonsense, is useless for that.
     """
     text, _ = _ids(take)
     if text.transcript.timed:

@@ -1,1 +1,1 @@
-"""Tool calls: who is called, with which arguments, and what stands beside them."""
+"""Tool calls: which function is called, with which arguments, and what else the message holds."""

@@ -1,4 +1,4 @@
-"""The arguments of tool calls: a string of JSON, an object, as the function's schema has it."""
+"""The arguments of tool calls: a string that holds a JSON object, which fits the function's schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wireproof.read.tool_calls import Call, argument_objects, mistyped, needs_no
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
-# Judged by rules of their own: what is wrong there is characters, not keywords.
+# These have rules of their own, which look at characters, not at keywords.
 _EXACT = ("tool-unicode", "tool-unicode-stream", "tool-markers", "tool-markers-stream", "tool-long")
 
 
@@ -35,23 +35,23 @@ _FORCED = Each(
     ("tool-required-against", "tool-named-other", "tool-schema", "tool-schema-strict", "tool-unicode", "tool-markers"),
 )
 _STRICT = Each(
-    "every forced call of a strict function",
+    "every forced call to a strict function",
     lambda x: _forced(x) and x.scenario not in _EXACT and any(t.strict for t in tools(x).values()),
     ("tool-schema-strict", "tool-schema-strict-stream", "tool-no-properties"),
 )
 _LOOSE = Each(
-    "every forced call of a function that is not strict",
+    "every forced call to a function that is not strict",
     lambda x: _forced(x) and not all(t.strict for t in tools(x).values()),
     ("tool-schema", "tool-required-against", "tool-named-other", "tool-named-other-stream"),
 )
 _AUTO = Each("every call that the model chose to make", _free, ("tools-auto", "tools-auto-stream", "tool-two-calls"))
 _AUTO_STRICT = Each(
-    "every chosen call of a strict function",
+    "every call to a strict function that the model chose to make",
     lambda x: _free(x) and any(t.strict for t in tools(x).values()),
     ("tool-auto-strict", "tool-auto-strict-stream"),
 )
 _NOTHING = Each(
-    "every call of a function without parameters",
+    "every call to a function without parameters",
     lambda x: _has_calls(x) and any(takes_nothing(t) for t in tools(x).values()),
     ("tool-no-parameters", "tool-no-parameters-stream", "tool-no-properties"),
 )
@@ -67,10 +67,10 @@ def _is_object(call: Call) -> bool:
 
 
 def _judged_here(x: Exchange, call: Call, tool: Tool) -> bool:
-    """Whether the form of arguments is for the rules here.
+    """Whether the rules here judge the form of the arguments.
 
-    No string is condemned by tool.arguments.string, fragments that join to no JSON by the rules for streams,
-    and no text at all, where none is needed, by tool.arguments.not-blank.
+    tool.arguments.string judges arguments that are not a string, the rules for streams judge fragments that do not
+    join into JSON, and tool.arguments.not-blank judges an empty text where the function needs no arguments.
     """
     if not isinstance(call.arguments, str) or (x.is_event_stream and not call.parsed.ok):
         return False
@@ -78,7 +78,7 @@ def _judged_here(x: Exchange, call: Call, tool: Tool) -> bool:
 
 
 def _broken(tool: Tool, value: Any) -> list[Violated]:
-    """What of the function's schema the arguments violate; inconclusive for a schema that nobody can use."""
+    """Where the arguments violate the function's schema; inconclusive if the schema itself cannot be used."""
     if not tool.parameters:
         return []
     try:
@@ -92,7 +92,7 @@ def _require_valid(call: Call, tool: Tool, broken: list[Violated]) -> None:
 
 
 def _mistyped(tool: Tool, value: dict[str, Any]) -> str:
-    """The first member whose value is of a wrong type only (5 as "5"), or ""."""
+    """The first member whose value is wrong only in its type (5 as "5"), or ""."""
     parameters = tool.parameters or {}
     members = parameters.get("properties")
     for name, schema in members.items() if isinstance(members, dict) else ():
@@ -119,10 +119,10 @@ def _fits(schema: dict[str, Any], value: Any) -> bool:
     evidence=("ns_tool_args_object", "ns_tool_args_null"),
 )
 def test_string(x: Chat) -> None:
-    """function.arguments is a string of JSON, neither an object nor null.
+    """function.arguments is a string that holds JSON, neither an object nor null.
 
-    Agent loops call json.loads on it: a TypeError. LangChain, openai-agents, pydantic-ai and the AI SDK reject
-    the whole answer; LlamaIndex workflows end at null.
+    Agent loops call json.loads on it: anything else is a TypeError. LangChain, openai-agents, pydantic-ai and the
+    AI SDK reject the whole answer; LlamaIndex workflows stop at null.
     """
     for choice in x.plain_choices:
         entries = get(choice, "message", "tool_calls")
@@ -143,9 +143,9 @@ def test_string(x: Chat) -> None:
     evidence=("ns_tool_args_malformed",),
 )
 def test_object_when_forced(x: Chat) -> None:
-    """The arguments of a forced call that was not cut are a JSON object.
+    """The arguments of a forced call are a JSON object, unless the call was cut off.
 
-    LangChain files anything else under invalid_tool_calls, most loops die in json.loads or at **arguments.
+    LangChain files anything else under invalid_tool_calls; most loops crash in json.loads or at **arguments.
     """
     for call, tool in whole_calls(x):
         if _judged_here(x, call, tool) and not takes_nothing(tool):
@@ -160,9 +160,9 @@ def test_object_when_forced(x: Chat) -> None:
     source=openapi("function.arguments: the model does not always generate valid JSON"),
 )
 def test_valid_in_auto(x: Chat) -> None:
-    """The arguments of a call that the model chose to make are a JSON object that fits the declared parameters.
+    """When the model chooses to call a function, the arguments are a JSON object that fits the declared parameters.
 
-    Each miss costs a round of retries, or is filed under invalid_tool_calls and forgotten.
+    Each miss costs a retry, or ends up in invalid_tool_calls and is forgotten.
     """
     misfit = ""
     for call, tool in whole_calls(x):
@@ -184,28 +184,28 @@ def test_valid_in_auto(x: Chat) -> None:
     evidence=("ns_tool_args_empty", "tool_no_args_at_all"),
 )
 def test_empty_object(x: Chat) -> None:
-    """A function without parameters is called with an empty JSON object.
+    """A call to a function without parameters passes an empty JSON object.
 
-    "null" makes json.loads give None, and the call func(**None) a TypeError.
+    json.loads turns "null" into None, and func(**None) raises a TypeError.
     """
     invented = ""
     for call, tool in whole_calls(x):
         if not takes_nothing(tool) or not _judged_here(x, call, tool):
             continue
         if not call.parsed.ok and _free(x):
-            continue  # the model may have written it so: tool.arguments.valid-in-auto
+            continue  # the model itself may have written that: tool.arguments.valid-in-auto
         require(_is_object(call), "{} as arguments", got=repr(call.arguments), at=call.part)
         invented = call.arguments if call.parsed.value and not tool.strict else invented
     if invented:
-        raise inconclusive(f"the model passed arguments that nobody declared: {invented[:60]}")
+        raise inconclusive(f"the model passed arguments that the function does not declare: {invented[:60]}")
 
 
-# gpt-4o itself was seen to send "".
+# gpt-4o itself has been seen sending "".
 @rule(
     "tool.arguments.not-blank",
     SHOULD,
     on=Each(
-        "every plain call of a function that needs no arguments",
+        "every plain call to a function that needs no arguments",
         lambda x: is_plain(x) and _has_calls(x) and any(needs_nothing(t) for t in tools(x).values()),
         _NOTHING.needs,
     ),
@@ -213,9 +213,9 @@ def test_empty_object(x: Chat) -> None:
     evidence=("ns_tool_args_empty",),
 )
 def test_not_blank(x: Chat) -> None:
-    """The arguments of a call that passes none are "{}", not an empty string.
+    """A call without arguments sends "{}", not an empty string.
 
-    json.loads("") raises in user code; LangChain alone takes it for {}.
+    json.loads("") raises in user code; only LangChain reads it as {}.
     """
     for call, tool in whole_calls(x):
         if needs_nothing(tool) and isinstance(call.arguments, str):
@@ -230,12 +230,12 @@ def test_not_blank(x: Chat) -> None:
     source=openapi("FunctionObject.strict: the model will follow the exact schema"),
 )
 def test_strict_valid(x: Chat) -> None:
-    """The arguments of a forced call of a strict function are valid against its schema.
+    """The arguments of a forced call to a strict function are valid against its schema.
 
-    strict: true is the reason for which clients leave out their own validation.
+    Clients skip their own validation because they asked for strict: true.
     """
     for call, tool, value in argument_objects(x):
-        if tool.strict:  # other keywords are judged by schema.keyword.*: a server may refuse them
+        if tool.strict:  # schema.keyword.* judge the other keywords, which a server may refuse
             _require_valid(call, tool, [v for v in _broken(tool, value) if v.area in ("core", "keys")])
 
 
@@ -246,9 +246,9 @@ def test_strict_valid(x: Chat) -> None:
     source=openapi("FunctionObject.strict: the model will follow the exact schema"),
 )
 def test_auto_strict(x: Chat) -> None:
-    """A strict function is called with valid arguments also when the model chose to call it.
+    """The arguments of a call to a strict function are valid even if the model chose to make the call.
 
-    Engines that constrain forced calls only let through what the prompt begs for.
+    Engines that constrain only forced calls let through whatever invalid value the prompt begs for.
     """
     for call, tool, value in argument_objects(x):
         if tool.strict:
@@ -263,9 +263,9 @@ def test_auto_strict(x: Chat) -> None:
     source=contract("pydantic schemas use $ref, anyOf, enums and nesting"),
 )
 def test_schema_respected(x: Chat) -> None:
-    """The arguments of a forced call fit the function's schema even where strict was not asked for.
+    """The arguments of a forced call fit the function's schema even if the request does not ask for strict.
 
-    $ref, anyOf with null, enums and nested objects are in every schema that pydantic makes.
+    Schemas that pydantic makes are full of $ref, anyOf with null, enums and nested objects.
     """
     for call, tool, value in argument_objects(x):
         if tool.strict or _mistyped(tool, value):
@@ -280,9 +280,9 @@ def test_schema_respected(x: Chat) -> None:
     source=engine("vllm", "typed coercion of tool parsers", "https://github.com/vllm-project/vllm/issues/37831"),
 )
 def test_typed(x: Chat) -> None:
-    """Forced arguments keep the declared types: 5 is not sent as "5", nor "42" as 42.
+    """The arguments of a forced call keep the declared types: 5 is not sent as "5", nor "42" as 42.
 
-    Parsers of XML-like templates guess types from text, and lose those behind anyOf and null.
+    Parsers for XML-like templates guess types from text, and miss those behind anyOf and null.
     """
     for call, tool, value in argument_objects(x):
         if not tool.strict:
@@ -297,22 +297,23 @@ def test_typed(x: Chat) -> None:
     source=engine("vllm", "strict in the prompt", "https://github.com/vllm-project/vllm/issues/52741"),
 )
 def test_strict_costs_nothing(loose: Chat, strict: Chat) -> None:
-    """strict: true does not change the prompt: prompt_tokens are the same with and without it.
+    """strict: true does not change the prompt: prompt_tokens is the same with and without it.
 
-    Rendered into the prompt it costs tokens on every request, and the model calls otherwise than it was trained to.
+    If the server renders strict into the prompt, it costs tokens on every request, and the model no longer calls tools
+    the way it was trained to.
     """
     counts = [get(x.usage, "prompt_tokens") for x in (loose, strict) if x.completion]
     if not all(is_int(c) for c in counts):
-        raise inconclusive("no usage says how long the prompt was")
+        raise inconclusive("usage does not say how long the prompt was")
     require(counts[0] == counts[1], f"{counts[0]} prompt tokens, as without strict", got=counts[1], owner=strict)
 
 
 def _check_exact(x: Chat) -> None:
-    """The one string that the schema allows came back, character by character."""
+    """The only string that the schema allows comes back, character for character."""
     for call, tool, value in argument_objects(x):
         wanted = get(tool.parameters, "properties", "text", "enum", 0)
         if not isinstance(wanted, str):
-            raise NotApplicable("the schema does not say which text")
+            raise NotApplicable("the schema does not fix the text")
         got = value.get("text")
         at = next((i for i, (a, b) in enumerate(zip(wanted, str(got), strict=False)) if a != b), len(str(got)))
         near = f"{str(got)[max(0, at - 8) : at + 24]!r} near character {at}"
@@ -327,9 +328,9 @@ def _check_exact(x: Chat) -> None:
     source=rfc(8259, "7"),
 )
 def test_unicode_exact(x: Chat) -> None:
-    """CJK, emoji, quotes, backslashes and line breaks in arguments are the same characters after one decoding.
+    """CJK, emoji, quotes, backslashes and line breaks in arguments are unchanged after one JSON decoding.
 
-    Escaped twice, or cut inside a character, they end up in the names and addresses that the tool stores.
+    Characters that are escaped twice, or cut in half, end up in the names and addresses that the tool stores.
     """
     _check_exact(x)
 
@@ -352,6 +353,6 @@ def test_markers_survive(x: Chat) -> None:
 def test_long(x: Chat) -> None:
     """An argument of a thousand characters comes back whole.
 
-    Tools that write files are called with nothing shorter.
+    Tools that write files get no shorter arguments.
     """
     _check_exact(x)

@@ -36,7 +36,7 @@ _ACROSS = Across(
 
 
 def _entries(x: Chat) -> list[Any]:
-    """Every entry of every message's `tool_calls`, whatever it is; a value that is no list is one itself."""
+    """Every entry of every message's `tool_calls`, of any type; a value that is not a list counts as an entry."""
     values = [get(choice, "message", "tool_calls") for choice in x.plain_choices]
     out = [e for v in values if v is not None for e in (v if isinstance(v, list) else [v])]
     if not out:
@@ -57,10 +57,10 @@ def _text(value: Any) -> bool:
     evidence=("ns_tool_no_id", "ns_tool_no_type", "ns_tool_good"),
 )
 def test_shape(x: Chat) -> None:
-    """Each entry of tool_calls has an id (not empty), type "function" and a function with a name.
+    """Each entry of tool_calls has a non-empty id, type "function" and a function with a name.
 
-    Without an id the result cannot be sent back (LangChain's create_agent and openai-agents raise, Crush CLI
-    got stuck); without a type openai-node skips the call.
+    Without an id, the client cannot send the result back (LangChain's create_agent and openai-agents raise, Crush CLI
+    got stuck); without a type, openai-node skips the call.
     """
     for entry in _entries(x):
         if get(entry, "type") == "custom":
@@ -87,11 +87,11 @@ def _ids(found: Sequence[Call]) -> list[str]:
 def test_unique_in_answer(x: Chat) -> None:
     """The tool calls of one message have different ids.
 
-    Results are matched by id: both calls get the result of one of them.
+    Clients match results by id: both calls get the result of one of them.
     """
     made = made_calls(x)
     if len(made) < 2:
-        raise inconclusive("the model made one call only")
+        raise inconclusive("the model made only one call")
     by_choice: dict[Any, set[str]] = {}
     for call in made:
         seen = by_choice.setdefault(repr(call.choice), set())
@@ -100,7 +100,7 @@ def test_unique_in_answer(x: Chat) -> None:
             seen.add(call.id)
 
 
-# Nobody promises it: an id that comes back after its call was answered can be told apart by a patient client.
+# No source promises this: once a call is answered, a careful client can tell apart a later call with the same id.
 @rule(
     "tool.id.unique-across-answers",
     SHOULD,
@@ -109,9 +109,9 @@ def test_unique_in_answer(x: Chat) -> None:
     source=observed("ids are random; some clients need them unique over a conversation"),
 )
 def test_unique_across_answers(answers: Sequence[Chat]) -> None:
-    """No tool call has the id of a call in another answer.
+    """No tool call reuses the id of a call in another answer.
 
-    Hermes agent dropped 196 of 374 results because ids began again each turn; Qwen Code blocked every later call.
+    Hermes agent dropped 196 of 374 results because ids started over each turn; Qwen Code blocked every later call.
     """
     owners: dict[str, Exchange] = {}
     answered = 0
@@ -137,15 +137,15 @@ def test_unique_across_answers(answers: Sequence[Chat]) -> None:
     source=client("all", "calls that stay text are seen by none"),
 )
 def test_no_markup(x: Chat) -> None:
-    """The content holds no raw markup of a tool call, nor a call as bare JSON.
+    """The content has no raw tool-call markup, nor a call as bare JSON.
 
-    With a wrong or missing tool parser every client sees text and finish_reason "stop": the agent ends with
-    <tool_call> as its answer. (A choice that was cut is judged by tool.content.no-markup-when-cut.)
+    With a wrong or missing tool parser, every client sees text and finish_reason "stop": the agent ends with
+    <tool_call> as its answer. (tool.content.no-markup-when-cut judges a choice that was cut off.)
     """
     _no_markup(x, [c for c in x.plain_choices if c.get("finish_reason") != "length"])
 
 
-# Whether a cut call is kept or dropped is open: the agent knows by "length" that the answer is torn.
+# A server may keep or drop a call that was cut off: "length" tells the agent that the answer is incomplete.
 @rule(
     "tool.content.no-markup-when-cut",
     SHOULD,
@@ -153,20 +153,20 @@ def test_no_markup(x: Chat) -> None:
     source=contract("a call cut by the limit on tokens is kept as a call, or dropped"),
 )
 def test_no_markup_when_cut(x: Chat) -> None:
-    """A tool call that max_tokens cut does not stand as raw markup in the content.
+    """A tool call that max_tokens cuts off does not appear as raw markup in the content.
 
-    A chat shows its user "<tool_call>" and half a JSON text; the streamed answer mostly has neither.
+    A chat app shows its user "<tool_call>" and half a JSON text; the streamed answer usually has neither.
     """
     cut = [c for c in x.plain_choices if c.get("finish_reason") == "length"]
     if not cut:
-        raise NotApplicable("nothing was cut")
+        raise NotApplicable("nothing was cut off")
     _no_markup(x, cut)
 
 
 def _no_markup(x: Exchange, choices: Sequence[dict[str, Any]]) -> None:
     choice = tool_choice(x)
     if choice.kind in (ToolChoiceKind.NONE, ToolChoiceKind.UNKNOWN):
-        raise NotApplicable("text that looks like a call is allowed here, or nothing tells what was asked")
+        raise NotApplicable("text that looks like a call is allowed here, or it is unknown what was asked")
     declared = tools(x)
     for c in choices:
         text = get(c, "message", "content")
@@ -174,9 +174,9 @@ def _no_markup(x: Exchange, choices: Sequence[dict[str, Any]]) -> None:
             continue
         marker = found(text)
         if marker and every(text) - every(x.request.body.decode("utf-8", "replace")):
-            called = bool(get(c, "message", "tool_calls"))  # then a marker is what the parser left over
+            called = bool(get(c, "message", "tool_calls"))  # then the parser left the marker behind
             meant = called or is_meant(text, marker, declared)
             require(not meant, "no call markup in `content`", got=text[max(0, text.find(marker) - 20) :])
         bare = call_json(text, declared)
         if bare and text.strip() not in str(x.asked.get("messages")):
-            require(False, f"a call of {bare} in `tool_calls`", got=f"as text in `content`: {text}")
+            require(False, f"a call to {bare} in `tool_calls`", got=f"as text in `content`: {text}")

@@ -1,4 +1,4 @@
-"""tool_choice is kept to: none, auto, required, and the one function that was named."""
+"""The server obeys tool_choice: none, auto, required, and the one function that it names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wireproof.verdict import inconclusive, require
 from wireproof.wire.strictjson import get, is_int
 
 _ENDS = ("stop", "tool_calls", "function_call")
-# An answer of so many tokens has something to say (the markers of a call, its name and its arguments).
+# An answer of this many tokens has some text (the markers of a call, its name and its arguments).
 _SURELY_TEXT = 10
 
 
@@ -42,15 +42,15 @@ _DECLARED = Each(
 
 
 def _ended(x: Chat) -> list[ChoiceResult]:
-    """The choices that came to an end of their own; inconclusive when there is none, or when part of it is lost."""
+    """The choices that ended by themselves; inconclusive if there are none, or if part of the answer is lost."""
     if x.is_event_stream:
         if len(x.outcomes) > x.asked_n or not all(c.parsed.ok for c in x.payloads):
-            raise inconclusive("the chunks do not join to an answer: the rules for chunks judge that")
+            raise inconclusive("the chunks do not join into an answer: the rules for chunks judge that")
     elif not all(isinstance(c.get("message"), dict) for c in x.plain_choices):
         raise inconclusive("a choice has no message: choice.members.present judges that")
     found = [] if maybe_cut(x) else [o for o in x.outcomes if o.finish_reason in _ENDS]
     if not found:
-        raise inconclusive("no choice came to its own end")
+        raise inconclusive("no choice ended by itself")
     return found
 
 
@@ -65,7 +65,7 @@ def _has_text(x: Chat) -> bool:
 
 
 def _thought(x: Chat) -> bool:
-    """Whether the answer has reasoning, which may be all that the tokens were spent on."""
+    """Whether the answer has reasoning, which may have used up all the tokens."""
     if x.is_event_stream:
         return any(c.reasoning for c in x.assembled.choices)
     return any(get(c, "message", name) for c in x.plain_choices for name in ("reasoning", "reasoning_content"))
@@ -83,12 +83,12 @@ def _named(found: list[Call]) -> list[Call]:
     source=openapi("tool_choice: none means the model will not call any tool"),
 )
 def test_none(x: Chat) -> None:
-    """With tool_choice none the answer has no tool call.
+    """With tool_choice none, the answer has no tool call.
 
-    The caller ended the loop on purpose and reads content only: the call is never run, and the text is null.
+    The caller ended the loop on purpose and reads only the content: nobody runs the call, and the text is null.
     """
     found = calls(x)
-    require(not found, "no tool call", got=f"a call of {found[0].name}" if found else "", at=found and found[0].part)
+    require(not found, "no tool call", got=f"a call to {found[0].name}" if found else "", at=found and found[0].part)
 
 
 @rule(
@@ -100,15 +100,15 @@ def test_none(x: Chat) -> None:
 def test_none_keeps_text(x: Chat) -> None:
     """With tool_choice none, text that looks like a call stays in the content.
 
-    A tool parser that runs all the same swallows the answer: the user paid for tokens and sees nothing.
+    A tool parser that runs anyway swallows the answer: the user paid for tokens and sees nothing.
     """
     if calls(x):
         raise inconclusive("there is a call: tool.none.no-call judges that")
     tokens = get(x.usage, "completion_tokens")
     if not _ended(x) or not is_int(tokens):
-        raise inconclusive("no usage says whether the model said anything")
+        raise inconclusive("usage does not say whether the model said anything")
     if tokens < _SURELY_TEXT or _thought(x):
-        raise inconclusive(f"the model said too little to tell, or thought ({tokens} tokens)")
+        raise inconclusive(f"the answer is too short to tell, or has reasoning ({tokens} tokens)")
     require(_has_text(x), f"text, as the answer has {tokens} tokens", got="none")
 
 
@@ -120,9 +120,9 @@ def test_none_keeps_text(x: Chat) -> None:
     source=openapi("tool_choice: required means the model must call one or more tools"),
 )
 def test_required(x: Chat) -> None:
-    """With tool_choice required every answer that was not cut has a tool call, whatever the prompt says.
+    """With tool_choice required, every answer has a tool call, whatever the prompt says, unless it was cut off.
 
-    Extraction pipelines (LangChain's tool_choice "any") read tool_calls[0]: they die with an IndexError.
+    Extraction pipelines (LangChain's tool_choice "any") read tool_calls[0] and crash with an IndexError.
     """
     for o in _ended(x):
         require(o.calls, "a tool call", got=f"none, finish_reason {o.finish_reason}, content {o.content!r}")
@@ -136,16 +136,16 @@ def test_required(x: Chat) -> None:
     source=openapi("ChatCompletionNamedToolChoice: forces the model to call that tool"),
 )
 def test_named(x: Chat) -> None:
-    """With a named tool the answer has a call, and every call is of that function.
+    """With a named tool_choice, the answer has a tool call, and every call is to that function.
 
-    with_structured_output(method="function_calling") parses the arguments of another function, or finds none.
+    Otherwise with_structured_output(method="function_calling") parses another function's arguments, or finds none.
     """
     wanted = next(iter(tool_choice(x).names))
     for call in _named(calls(x)):
         if call.name in tools(x):
-            require(call.name == wanted, f"a call of {wanted}", got=f"a call of {call.name}", at=call.part)
+            require(call.name == wanted, f"a call to {wanted}", got=f"a call to {call.name}", at=call.part)
     for o in _ended(x):
-        require(o.calls, f"a call of {wanted}", got=f"no call, content {o.content!r}")
+        require(o.calls, f"a call to {wanted}", got=f"no call, content {o.content!r}")
 
 
 @rule(
@@ -156,9 +156,10 @@ def test_named(x: Chat) -> None:
     source=openapi("tool_choice: auto is the default if tools are present"),
 )
 def test_default(absent: Chat, auto: Chat, absent_idle: Chat, auto_idle: Chat) -> None:
-    """Tools without tool_choice are offered as with auto: the model may call one, and may answer in text.
+    """Without tool_choice, the server offers tools as with auto: the model may call one, and may answer in text.
 
-    Most clients leave tool_choice out: with none as the default no agent ever acts, with required none ever answers.
+    Most clients leave tool_choice out: with none as the default, no agent would ever act; with required, none would
+    ever answer.
     """
     for bare, said in ((absent, auto), (absent_idle, auto_idle)):
         wanted, got = ("a call" if calls(x) else "text" for x in (said, bare))
@@ -177,9 +178,9 @@ def test_default(absent: Chat, auto: Chat, absent_idle: Chat, auto_idle: Chat) -
     source=contract("the dispatcher knows the declared names only"),
 )
 def test_declared(x: Chat) -> None:
-    """The name of every call is that of a declared function, to the letter.
+    """Every call names a declared function, to the letter.
 
-    Dispatchers look it up: "functions.get_weather" or "get_weather<|channel|>" ends in a KeyError.
+    Dispatchers look the name up: "functions.get_weather" or "get_weather<|channel|>" ends in a KeyError.
     """
     declared, free = tools(x), tool_choice(x).kind in (ToolChoiceKind.AUTO, ToolChoiceKind.UNKNOWN)
     invented = ""

@@ -1,4 +1,4 @@
-"""What is newer or older than plain function tools: allowed_tools, custom tools, the deprecated functions."""
+"""Forms newer or older than plain function tools: allowed_tools, custom tools, the deprecated functions."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def _named(x: Exchange) -> Any:
     source=openapi("ChatCompletionAllowedToolsChoice"),
 )
 def test_allowed_tools(x: Chat) -> None:
-    """tool_choice allowed_tools limits the calls to the tools that it lists, or is refused.
+    """tool_choice allowed_tools limits the calls to the tools that it lists, or the server refuses it.
 
-    Ignored in silence it widens what the model may do: the caller took the other tools away for a reason.
+    A server that silently ignores it widens what the model may do: the caller took the other tools away for a reason.
     """
     if not x.ok:
         raise x.refused()
     names = sorted(request.tool_choice(x).names)
     for call in calls(x):
         if not call.name:
-            continue  # what a call must have is judged elsewhere
-        require(call.name in names, f"a call of {' or '.join(names)}", got=call.name, at=call.part)
+            continue  # other rules judge what a call must have
+        require(call.name in names, f"a call to {' or '.join(names)}", got=call.name, at=call.part)
 
 
 @rule(
@@ -55,14 +55,15 @@ def test_allowed_tools(x: Chat) -> None:
     source=openapi("CustomToolChatCompletions, ChatCompletionMessageCustomToolCall"),
 )
 def test_custom_tools(x: Chat) -> None:
-    """A custom tool that is named in tool_choice is called with its input as a string, or refused.
+    """When tool_choice names a custom tool, the answer calls it with its input as a string, or the server refuses it.
 
-    Ignored in silence, the caller waits for a call and gets a text; as a function call, its input is missing.
+    If the server silently ignores the tool, the caller waits for a call and gets text; in a function call, the input is
+    missing.
     """
     must_not_crash(x)
     for choice in x.plain_choices:
         if choice.get("finish_reason") not in _NOT_CUT:
-            raise inconclusive("the answer was cut")
+            raise inconclusive("the answer was cut off")
         call = get(choice, "message", "tool_calls", 0)
         require(get(call, "type") == "custom", "a call of type custom", got=call)
         require(isinstance(get(call, "custom", "input"), str), "custom.input as a string", got=get(call, "custom"))
@@ -80,19 +81,19 @@ def test_custom_tools(x: Chat) -> None:
     source=openapi("CreateChatCompletionRequest.functions, function_call (deprecated)"),
 )
 def test_legacy_functions(x: Chat) -> None:
-    """The deprecated functions are answered with function_call when one is named, or refused.
+    """When function_call names a deprecated function, the answer has a function_call, or the server refuses it.
 
-    Old clients still send them; stripped in silence, they turn a forced call into chat.
+    Old clients still send them; a server that silently strips them turns a forced call into chat.
     """
     for outcome in x.outcomes:
         if outcome.finish_reason not in _NOT_CUT:
-            raise inconclusive("the answer was cut")
+            raise inconclusive("the answer was cut off")
     if not x.is_event_stream and not all(isinstance(c.get("message"), dict) for c in x.plain_choices):
         raise inconclusive("a choice has no message: choice.members.present judges that")
     found = legacy_call(x)
     require(found is not None, "a function_call", got="none")
     assert found is not None
     if x.is_event_stream and not found.name:
-        raise inconclusive("no name came")
+        raise inconclusive("the function_call has no name")
     require(found.name == _named(x), f"a function_call of {_named(x)}", got=found.name)
     require(isinstance(found.arguments, str), "arguments as a string", got=found.arguments)

@@ -17,12 +17,12 @@ from wireproof.wire.strictjson import get, is_int
 _ASSISTANT = "ChatCompletionRequestAssistantMessage"
 _TOOL = "ChatCompletionRequestToolMessage.content: a string, or an array of text parts"
 _USUAL = "tools-auto-none-needed"
-# Parts may be joined by a line break, and a token may end elsewhere (tokens).
+# A server may join parts with a line break, which can move the ends of tokens (tokens).
 _JOINT = 2
 
 
 def _prompt(x: Chat) -> int:
-    """prompt_tokens; inconclusive when the answer does not have it."""
+    """prompt_tokens; inconclusive if the answer does not have it."""
     found = get(x.usage, "prompt_tokens")
     if not is_int(found):
         raise inconclusive("usage does not say how long the prompt was")
@@ -30,7 +30,7 @@ def _prompt(x: Chat) -> int:
 
 
 def _same(x: Chat, usual: Chat, what: str, within: int = 0) -> None:
-    """The form is accepted, and the model reads the same."""
+    """The server accepts the form, and the model reads the same prompt."""
     must_accept(x, what, usual)
     wanted, found = _prompt(usual), _prompt(x)
     require(abs(found - wanted) <= within, f"prompt_tokens {wanted}, with {what}", got=found, owner=x)
@@ -44,7 +44,7 @@ def _same(x: Chat, usual: Chat, what: str, within: int = 0) -> None:
     source=openapi(f"{_ASSISTANT}.content: nullable"),
 )
 def test_null_content(usual: Exchange, histories: Take) -> None:
-    """An assistant message with content null and tool calls is accepted, and so is the result that follows it.
+    """The server accepts an assistant message with content null and tool calls, and the result that follows it.
 
     LangChain and openai-python send exactly this in the second turn of every agent: a refusal ends the agent.
     """
@@ -58,10 +58,10 @@ def test_null_content(usual: Exchange, histories: Take) -> None:
     source=openapi(f"{_ASSISTANT}.content: not required with tool_calls"),
 )
 def test_content_forms(histories: Take) -> None:
-    """Beside tool calls, content null, "" and no content at all are accepted and make the same prompt.
+    """Beside tool calls, the server accepts content null, "" and no content, and makes the same prompt of each.
 
-    Clients differ in what they send. Where "" makes another prompt, the model sees an example of a call with an empty
-    text, and falls back to writing calls as text; where it is refused, the agent stops.
+    Clients differ in what they send. If "" makes another prompt, the model sees an example of a call with an empty
+    text, and falls back to writing calls as text; if the server refuses "", the agent stops.
     """
     usual = histories.chat("null")
     _same(histories.chat("absent"), usual, "no content beside tool_calls")
@@ -92,10 +92,10 @@ def test_tool_message_counts(histories: Take) -> None:
     source=openapi(_TOOL),
 )
 def test_parts_equal(histories: Take) -> None:
-    """A tool result as an array of text parts is accepted and makes the same prompt as its text in one string.
+    """The server accepts a tool result as an array of text parts, and makes the same prompt of it as of one string.
 
-    MCP clients send parts. Refused, the agent stops; cut to the first part, or dropped, the model reads half a result,
-    or an empty one, and nothing says so.
+    MCP clients send parts. If the server refuses them, the agent stops; if it keeps only the first part, or none, the
+    model reads half a result, or an empty one, and nothing says so.
     """
     _same(histories.chat("parts"), histories.chat("null"), "a result in text parts", _JOINT)
 
@@ -107,9 +107,9 @@ def test_parts_equal(histories: Take) -> None:
     source=contract("null means not given"),
 )
 def test_nulls_as_absent(histories: Take) -> None:
-    """Null for an optional member of a message means that it is absent.
+    """The server treats an optional member of a message that is null as if it were absent.
 
-    Clients that write their message objects out send name: null, refusal: null and tool_calls: null with each.
+    Clients that serialise whole message objects send name: null, refusal: null and tool_calls: null with each.
     """
     _same(histories.chat("nulls"), histories.chat("null"), "nulls for optional members")
 
@@ -121,13 +121,13 @@ def test_nulls_as_absent(histories: Take) -> None:
     source=contract("no calls are no reason to lose the text"),
 )
 def test_empty_calls_keep_text(histories: Take) -> None:
-    """tool_calls: [] in an assistant message of the history does not change the prompt, if it is accepted.
+    """tool_calls: [] in an assistant message of the history, if accepted, does not change the prompt.
 
-    Servers that answer with an empty list get it back from every client. A template that takes it for calls drops the
-    text of the message.
+    A server that answers with an empty list gets it back from every client. A template that takes it for calls drops
+    the text of the message.
     """
     x = histories.chat("no-calls")
-    if not x.ok:  # OpenAI refuses it; a 5xx is judged by tool.choice.no-5xx
+    if not x.ok:  # OpenAI refuses it; tool.choice.no-5xx judges a 5xx
         raise x.refused()
     _same(x, histories.chat("null"), "tool_calls [] in the history")
 
@@ -139,10 +139,10 @@ def test_empty_calls_keep_text(histories: Take) -> None:
     source=contract("a server accepts the messages that it wrote"),
 )
 def test_own_message(loop: Take) -> None:
-    """An assistant message that the server wrote is accepted back, as it is, with the results of its calls.
+    """The server accepts its own assistant message back, unchanged, with the results of its calls.
 
-    Every agent does this. Ids that the server's own template refuses (Mistral wants nine letters), or members that it
-    writes and cannot read, end the second turn with an error.
+    Every agent sends it back. Ids that the server's own template refuses (Mistral wants nine letters), or members that
+    the server writes but cannot read, end the second turn with an error.
     """
     first, *later = loop.chats("turn-")
     if not first.ok:
@@ -152,7 +152,7 @@ def test_own_message(loop: Take) -> None:
     for x in later:
         must_accept(x, "the server's own message and its results")
     if len(later) < 4:
-        raise inconclusive(f"the conversation ended after {1 + len(later)} turns: no call came, or no message")
+        raise inconclusive(f"the conversation ended after {1 + len(later)} turns: an answer had no call, or no message")
 
 
 @rule(
@@ -163,17 +163,17 @@ def test_own_message(loop: Take) -> None:
     source=contract("the answer after a tool result is about the result"),
 )
 def test_result_used(talk: Take) -> None:
-    """After a tool result the model answers with what the result says.
+    """After a tool result, the model answers with what the result says.
 
-    A result that is lost on the way shows as an answer that knows nothing of it. (Judged only with a model that
-    repeats the same words from a user message.)
+    If the result is lost on the way, the answer knows nothing of it. (Judged only if the model repeats the same words
+    from a user message.)
     """
     if CODE_WORD not in _text(talk.chat("told")):
         raise inconclusive("the model does not repeat what it is told")
     x = talk.chat("result")
     text = _text(x)
     if calls(x) or any(o.finish_reason == "length" for o in x.outcomes):
-        raise inconclusive("the model called a tool again, or was cut")
+        raise inconclusive("the model called a tool again, or its answer was cut off")
     require(CODE_WORD in text, f"{CODE_WORD!r} in the answer", got=text or "no text", owner=x)
 
 
@@ -190,7 +190,7 @@ def _text(x: Chat) -> str:
     source=observed("OpenAI: a tool message must respond to a preceding message with tool_calls"),
 )
 def test_orphan(x: Exchange) -> None:
-    """A tool message that answers no call is refused with a 4xx or tolerated, never answered with a 5xx.
+    """The server tolerates a tool message that answers no call, or refuses it with a 4xx; it never sends a 5xx.
 
     Frameworks that trim a long history leave such messages behind.
     """
@@ -210,9 +210,9 @@ _EDGES = (
     source=contract("an error of the request is a 4xx"),
 )
 def test_edges(x: Exchange) -> None:
-    """A history whose calls and results do not fit together is refused with a 4xx or tolerated, never a 5xx.
+    """The server tolerates a history whose calls and results do not match, or sends a 4xx; it never sends a 5xx.
 
-    Arguments that are no JSON are what a model wrote before; an agent that sends them back gets a 500 in every turn
-    from then on, and each is repeated by the SDK.
+    A model may have written arguments that are not JSON; an agent that sends them back gets a 500 on every turn from
+    then on, and the SDK retries each one.
     """
     must_not_crash(x)

@@ -1,4 +1,4 @@
-"""Definitions of tools that a server must accept, and names that come back as they were."""
+"""Tool definitions that a server must accept, and names that it must return unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wireproof.read.tool_calls import Call, calls
 from wireproof.verdict import Unsupported, inconclusive, require
 from wireproof.wire.strictjson import get
 
-# The most usual request with tools: where it is refused, nothing is said about any special form.
+# The most ordinary request with tools: if the server refuses it, no special form can be judged.
 _USUAL = "tools-auto-none-needed"
 
 
@@ -23,7 +23,7 @@ def _messages(x: Exchange) -> list[Any]:
 
 
 def _has_tools(x: Exchange) -> bool:
-    """Whether tools, or their calls and results, occur in a request that was not sent to be refused."""
+    """Whether a request that was not sent to be refused has tools, or their calls and results."""
     if not is_chat(x) or not x.valid:
         return False
     if any(x.asked.get(name) for name in ("tools", "tool_choice", "functions")):
@@ -39,12 +39,12 @@ def _has_tools(x: Exchange) -> bool:
     source=openapi("ChatCompletionTool, FunctionObject.required: name"),
 )
 def test_definition_accepted(usual: Exchange, minimal: Exchange, documented: Exchange) -> None:
-    """A function may be declared by its name alone, or with description, parameters and strict.
+    """The server accepts a function declared by its name alone, or with description, parameters and strict.
 
-    Frameworks leave out what is optional: one tool without parameters makes the whole request fail (a 422), and
-    with it every turn of the agent.
+    Frameworks leave out what is optional: if one tool without parameters makes the whole request fail (a 422), every
+    turn of the agent fails.
     """
-    must_accept(minimal, "a function without parameters and description", usual)
+    must_accept(minimal, "a function without parameters or description", usual)
     must_accept(documented, "a function with description, parameters and strict", usual)
 
 
@@ -59,17 +59,17 @@ _FORCED = ("tools-required", "tools-named")
     source=openapi("ChatCompletionToolChoiceOption"),
 )
 def test_choice_accepted(auto: Exchange, none: Exchange, *forced: Exchange) -> None:
-    """tool_choice may be "auto", "none", "required" or the object that names a function.
+    """The server accepts tool_choice "auto", "none", "required" and the object that names a function.
 
-    LangChain turns `any` into "required" and a name into the object, LlamaIndex sends "auto" and "required":
-    structured output through tools ends with an exception where one of them is refused.
+    LangChain turns `any` into "required" and a name into the object, LlamaIndex sends "auto" and "required": if the
+    server refuses one of them, structured output through tools ends with an exception.
     """
     values = (auto, none, *forced)
     if not any(x.ok for x in values):
         raise auto.refused()
     for x in (none, *forced):
         must_accept(x, f"tool_choice {x.asked.get('tool_choice')}")
-    if not auto.ok:  # some engines need a setting for auto alone
+    if not auto.ok:  # some engines need a setting for auto only
         raise auto.refused()
 
 
@@ -80,10 +80,10 @@ def test_choice_accepted(auto: Exchange, none: Exchange, *forced: Exchange) -> N
     source=contract("an error of the request is a 4xx, and the model's words are no error"),
 )
 def test_no_5xx(x: Exchange) -> None:
-    """A request with tools is never answered with a 5xx.
+    """The server never sends a 5xx in answer to a request with tools.
 
-    SDKs repeat what ends in a 5xx, up to twelve times (LlamaIndex): each repetition fails the same way. What the
-    model writes after a forced call may not parse; that ends in "length", or in a text, not in an exception.
+    SDKs retry after a 5xx, up to twelve times (LlamaIndex), and each retry fails the same way. What the model writes
+    after a forced call may not parse; the answer then ends with "length", or is a text, not an exception.
     """
     must_not_crash(x)
 
@@ -96,7 +96,7 @@ def test_no_5xx(x: Exchange) -> None:
     source=openapi("FunctionObject.strict: boolean or null"),
 )
 def test_strict_false_or_null(usual: Exchange, *odd: Exchange) -> None:
-    """strict: false and strict: null are accepted.
+    """The server accepts strict: false and strict: null.
 
     LlamaIndex sends strict: false with every tool.
     """
@@ -111,10 +111,10 @@ def test_strict_false_or_null(usual: Exchange, *odd: Exchange) -> None:
     source=contract("without strict, a schema informs the model and binds nobody"),
 )
 def test_any_schema(usual: Exchange, *odd: Exchange) -> None:
-    """A function that is not strict may have any valid JSON Schema as parameters.
+    """The server accepts any valid JSON Schema as the parameters of a function that is not strict.
 
-    One tool whose schema has no grammar (a pattern without anchors, a large maxLength, propertyNames) otherwise makes
-    every request fail that carries the list of tools: agents with MCP servers do not choose their schemas.
+    Otherwise one tool whose schema has no grammar (a pattern without anchors, a large maxLength, propertyNames) makes
+    every request with that list of tools fail: agents with MCP servers do not choose their schemas.
     """
     for x in odd:
         must_accept(x, "a schema that cannot be enforced, without strict", usual)
@@ -133,24 +133,24 @@ _UNCUT = ("tool_calls", "stop", "function_call")
     source=openapi("FunctionObject.name: a-z, A-Z, 0-9, _ and -, at most 64"),
 )
 def test_name_legal(usual: Chat, usual_auto: Chat, *odd: Chat) -> None:
-    """A name of 1 to 64 letters, digits, underscores and dashes is accepted and comes back as it was.
+    """The server accepts a name of 1 to 64 letters, digits, underscores and dashes, and returns it unchanged.
 
     MCP servers and generated tools use the whole alphabet. An agent looks the name up in its table: a changed one is
-    a KeyError, and a call that is not recognised stays in the text as if it were an answer.
+    a KeyError, and a call that the parser does not recognise stays in the text as if it were the answer.
     """
-    # Where auto needs a setting that is off, the names are shown by the forced calls.
+    # If auto needs a setting that is off, the forced calls show the names.
     judged = odd if usual_auto.ok else odd[: len(_NAMED)]
     for x in judged:
-        must_accept(x, "such a name", usual)
+        must_accept(x, "this name", usual)
     seen = [_name_came_back(x) for x in judged]
     if not any(seen):
-        raise inconclusive("the model made no whole call")
+        raise inconclusive("the model made no complete call")
 
 
 def _name_came_back(x: Chat) -> bool:
-    """Whether a call shows a name; fails when it shows one that is not there, or when a named call that ended has none.
+    """Whether a call shows a name; fails if that is not declared, or if an answer that ended lacks the named call.
 
-    (A call of another tool than the named one is a matter of tool.named.only-it.)
+    (tool.named.only-it judges a call to another tool than the named one.)
     """
     try:
         made: list[Call] = calls(x)
@@ -161,11 +161,11 @@ def _name_came_back(x: Chat) -> bool:
     declared = [get(t, "function", "name") for t in tools] if isinstance(tools, list) else []
     named = get(x.asked, "tool_choice", "function", "name")
     for call in made:
-        if isinstance(call.name, str) and call.name:  # what a call must have is judged elsewhere
+        if isinstance(call.name, str) and call.name:  # other rules judge what a call must have
             require(call.name in declared, named or declared[0], got=call.name, at=call.part, owner=x)
     whole = x.is_event_stream or all(isinstance(c.get("message"), dict) for c in x.plain_choices)
     if named and ended and whole:
-        require(made, f"a call of {named}", got="none", owner=x)
+        require(made, f"a call to {named}", got="none", owner=x)
     return bool(made)
 
 
@@ -177,9 +177,9 @@ def _name_came_back(x: Chat) -> bool:
     source=openapi("functions.maxItems: 128"),
 )
 def test_many_tools(usual: Exchange, large: Take) -> None:
-    """Thirty tools, and 128 small ones, are accepted in one request when they fit into the context.
+    """The server accepts thirty tools, and 128 small ones, in one request if they fit into the context.
 
-    A few MCP servers together have so many. OpenAI documents 128 as the limit.
+    A few MCP servers together have that many. OpenAI documents 128 as the limit.
     """
     for step in ("tools-30", "tools-128"):
         must_accept(large.chat(step), step.removeprefix("tools-") + " tools", usual)
@@ -192,14 +192,14 @@ def test_many_tools(usual: Exchange, large: Take) -> None:
     source=observed("tool results may be as long as the context"),
 )
 def test_long_result(histories: Take, large: Take) -> None:
-    """A tool result of 6,000 characters is accepted, and counted in prompt_tokens.
+    """The server accepts a tool result of 6,000 characters, and counts it in prompt_tokens.
 
-    Search results and files are that long; a limit on one message, or a silent cut, makes the agent work on half.
+    Search results and files are that long; with a limit on each message, or a silent cut, the agent works on half.
     """
     short, long = histories.chat("null"), large.chat("result-6000")
     must_accept(long, "a long tool result", short)
     counted = [get(x.usage, "prompt_tokens") for x in (short, long)]
     if not all(isinstance(c, int) for c in counted):
         raise inconclusive("usage does not say how long the prompt was")
-    # Twenty characters to a token is more than any tokenizer makes of English words.
+    # No tokenizer fits as many as twenty characters of English words into a token.
     require(counted[1] - counted[0] >= 250, "some 1,000 tokens more", got=counted[1] - counted[0], owner=long)

@@ -1,4 +1,4 @@
-"""Requests about tools that cannot be met are refused."""
+"""The server refuses requests about tools that it cannot fulfil."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def _requests(what: str, test: Callable[[Exchange], object], *needs: str) -> Each:
-    """Every chat request, with its answer, of which the test is true."""
+    """Every answered chat request for which the test is true."""
     return Each(what, lambda x: is_chat(x) and x.knows_request and x.response is not None and bool(test(x)), needs)
 
 
@@ -29,7 +29,7 @@ def _list(x: Exchange) -> list[Any]:
 
 
 def _cannot_be_used(x: Exchange) -> bool:
-    """Whether `tools` is no list, or an entry has an unknown type, no name, or parameters that are no object."""
+    """Whether `tools` is not a list, or an entry has an unknown type, no name, or parameters that are not an object."""
     if x.asked.get("tools") is not None and not isinstance(x.asked["tools"], list):
         return True
     for tool in _list(x):
@@ -45,7 +45,7 @@ def _cannot_be_used(x: Exchange) -> bool:
 
 
 def _is_odd(x: Exchange) -> bool:
-    """Whether a name is declared twice, or a strict is no boolean: a server may well make sense of it."""
+    """Whether a name is declared twice, or a strict is not a boolean: a server may accept either."""
     names = [get(tool, "function", "name") for tool in _list(x)]
     strict = [get(tool, "function", "strict") for tool in _list(x)]
     named = [n for n in names if isinstance(n, str)]
@@ -79,7 +79,7 @@ def _unknown_choice(x: Exchange) -> bool:
     "tool.definition.bad-refused",
     SHOULD,
     on=_requests(
-        "every request with a definition that is wrong",
+        "every request with a wrong definition of a tool",
         lambda x: _cannot_be_used(x) or _is_odd(x),
         *("tools-no-name", "tools-type-unknown", "tools-no-array", "tools-parameters-string"),
         *("tools-duplicate", "tools-strict-string"),
@@ -87,10 +87,10 @@ def _unknown_choice(x: Exchange) -> bool:
     source=openapi("ChatCompletionTool.required, FunctionObject.required"),
 )
 def test_definition_bad(x: Chat) -> None:
-    """A definition that cannot be used is refused with a 4xx.
+    """The server refuses an unusable definition of a tool with a 4xx.
 
-    Accepted, the tool is simply never called, and its author looks for the fault in the prompt. (Two tools of one
-    name, and a strict that is no boolean, may be accepted.)
+    If the server accepts it, the model simply never calls the tool, and its author looks for the fault in the prompt.
+    (A server may accept two tools with one name, and a strict that is not a boolean.)
     """
     if x.ok and not _cannot_be_used(x):
         return
@@ -101,17 +101,18 @@ def test_definition_bad(x: Chat) -> None:
     "tool.name.illegal-refused",
     SHOULD,
     on=_requests(
-        "every request with such a name", _illegal_name, "tool-name-space", "tool-name-not-ascii", "tool-name-65"
+        "every request with an illegal name", _illegal_name, "tool-name-space", "tool-name-not-ascii", "tool-name-65"
     ),
     book="TOOL-018",
     source=observed("string does not match pattern ^[a-zA-Z0-9_-]+$"),
 )
 def test_name_illegal(x: Chat) -> None:
-    """A name with other characters than letters, digits, _ and -, or of more than 64, is refused with a 4xx.
+    """The server refuses a function name that is not 1 to 64 letters, digits, underscores and dashes, with a 4xx.
 
-    OpenAI refuses it. Elsewhere the tool works until the day somebody switches, or comes back under another name.
+    OpenAI refuses it. Elsewhere the tool works until the day somebody switches servers, or the server returns another
+    name.
     """
-    must_refuse(x, "such a name")
+    must_refuse(x, "this name")
 
 
 @rule(
@@ -122,18 +123,18 @@ def test_name_illegal(x: Chat) -> None:
     source=observed("OpenAI, vLLM: 400", _VLLM_CHECK),
 )
 def test_choice_undeclared(x: Chat) -> None:
-    """tool_choice that names a function which is not declared is refused with a 4xx.
+    """The server refuses a tool_choice that names an undeclared function with a 4xx.
 
-    It cannot be met: the answer is a text, or the call of an invented function, which is a KeyError in the agent.
+    The model cannot fulfil it: it answers in text, or calls an invented function, which is a KeyError in the agent.
     """
-    must_refuse(x, "a function that is not declared")
+    must_refuse(x, "an undeclared function")
 
 
 @rule(
     "tool.choice.without-tools-refused",
     SHOULD,
     on=_requests(
-        "every request that forces a call and has no tools",
+        "every request that forces a call without tools",
         _without_tools,
         *("choice-required-without-tools", "choice-required-empty-tools"),
     ),
@@ -141,9 +142,9 @@ def test_choice_undeclared(x: Chat) -> None:
     source=observed("OpenAI, vLLM: tool_choice is only allowed when tools are given", _VLLM_CHECK),
 )
 def test_choice_without_tools(x: Chat) -> None:
-    """tool_choice "required", or a name, without tools or with an empty list is refused with a 4xx.
+    """The server refuses tool_choice "required", or a name, with a 4xx if there are no tools or the list is empty.
 
-    It cannot be met: code that indexes tool_calls[0] fails far from the cause.
+    The model cannot fulfil it: code that indexes tool_calls[0] fails far from the cause.
     """
     must_refuse(x, "a forced call without tools")
 
@@ -151,13 +152,13 @@ def test_choice_without_tools(x: Chat) -> None:
 @rule(
     "tool.choice.bad-refused",
     SHOULD,
-    on=_requests("every request with such a tool_choice", _unknown_choice, "choice-unknown-word", "choice-number"),
+    on=_requests("every request with an unknown tool_choice", _unknown_choice, "choice-unknown-word", "choice-number"),
     source=openapi("ChatCompletionToolChoiceOption: none, auto, required, or an object"),
 )
 def test_choice_bad(x: Chat) -> None:
-    """A tool_choice of an unknown word or a wrong type is refused with a 4xx.
+    """The server refuses a tool_choice that is an unknown word or of a wrong type with a 4xx.
 
-    Taken for auto in silence, a misspelt "required" or "none" lets the model do what it was not to do.
+    If the server silently takes a misspelt "required" or "none" for auto, the model does what it must not do.
     """
     must_refuse(x, "this tool_choice")
 
@@ -174,7 +175,7 @@ def test_choice_bad(x: Chat) -> None:
     source=observed("OpenAI, vLLM: 400; others take it as no tools"),
 )
 def test_list_empty(x: Exchange) -> None:
-    """An empty list of tools is refused with a 4xx or taken as no tools, never answered with a 5xx.
+    """The server takes an empty list of tools as no tools, or refuses it with a 4xx; it never sends a 5xx.
 
     Frameworks send it when an agent has lost its last tool.
     """

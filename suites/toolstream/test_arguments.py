@@ -1,4 +1,4 @@
-"""What the fragments of a call add up to: one JSON text, brought as it is made, and the same as without a stream."""
+"""What the fragments of a call add up to: one JSON text, sent as it is generated, the same as without streaming."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wireproof.verdict import inconclusive, require
 from wireproof.wire import strictjson
 from wireproof.wire.strictjson import get, is_int
 
-# Arguments of so many characters can come in several fragments.
+# Arguments of this many characters can come in several fragments.
 _LONG, _FRAGMENTS = 100, 3
 
 
@@ -50,7 +50,7 @@ def _said(call: list[Fragment], name: str) -> list[str]:
 
 
 def _cumulative(pieces: list[str]) -> bool:
-    """Whether a fragment begins with all that came before it."""
+    """Whether a fragment begins with all the text before it."""
     so_far = ""
     for piece in pieces:
         if len(so_far) > 1 and piece.startswith(so_far):
@@ -66,7 +66,7 @@ def _twice(text: str) -> bool:
 
 
 def _held(x: Exchange, name: str) -> bool:
-    """Whether the server, and not the model alone, sees to it that the arguments are JSON."""
+    """Whether the server, and not only the model, ensures that the arguments are JSON."""
     tool = tools(x).get(name)
     return tool_choice(x).forced or (tool is not None and tool.strict)
 
@@ -77,7 +77,7 @@ def _ended(x: Chat, call: list[Fragment]) -> bool:
 
 
 def _misjoined(x: Chat, call: list[Fragment]) -> str | None:
-    """What is wrong with the arguments that the fragments of a whole call add up to; None when nothing is."""
+    """What is wrong with the joined arguments of a complete call; None if nothing."""
     pieces = _said(call, "arguments")
     text = "".join(pieces)
     if not joinable(call) or not _ended(x, call) or strictjson.parse(text).ok:
@@ -91,7 +91,7 @@ def _misjoined(x: Chat, call: list[Fragment]) -> str | None:
         return f"fragments that repeat what came before: {text}"
     if _twice(text):
         return f"the arguments twice: {text}"
-    # What a free model writes is its own; what the limit may have cut is no whole call.
+    # A free model may write anything; a call that the limit may have cut off is not complete.
     return text if _held(x, name) and not cut else None
 
 
@@ -104,19 +104,19 @@ def _misjoined(x: Chat, call: list[Fragment]) -> str | None:
     evidence=("tool_cumulative_args",),
 )
 def test_one_json(x: Chat) -> None:
-    """The arguments of a call, joined in order, are one JSON text: nothing is sent again, nothing is missing.
+    """The arguments of a call, joined in order, are one JSON text: nothing is repeated, nothing is missing.
 
-    Every client joins them. With fragments that repeat the text so far the tool call fails with a JSON error. (What
-    a model writes that nothing holds to JSON is no fault of the stream.)
+    Every client joins them. If fragments repeat the text so far, the tool call fails with a JSON error. (What a model
+    writes without a constraint to JSON is not the stream's fault.)
     """
     _ = x.finished_stream
     for call in streamed_calls(x):
         wrong = _misjoined(x, call)
-        require(wrong is None, "arguments that join to one JSON text", got=wrong, at=call[-1].part)
+        require(wrong is None, "arguments that join into one JSON text", got=wrong, at=call[-1].part)
 
 
-# A free model may write half a JSON text, so this is no MUST; but a parser that takes it for a call mostly lost the
-# other half itself.
+# A free model may write half a JSON text, so this is not a MUST; but a parser that takes it for a call has usually
+# lost the other half itself.
 @rule(
     "toolstream.arguments.whole-in-auto",
     SHOULD,
@@ -124,16 +124,16 @@ def test_one_json(x: Chat) -> None:
     source=engine("vllm", "issue 48702", "https://github.com/vllm-project/vllm/issues/48702"),
 )
 def test_whole_in_auto(x: Chat) -> None:
-    """The arguments of a call that the model chose to make join to one JSON text when the choice ends by itself.
+    """The arguments of a call that the model chose to make join into one JSON text if the choice ends by itself.
 
-    Parsers that go through partial JSON lose closing brackets, or values: the call fails in json.loads.
+    Parsers that work on partial JSON lose closing brackets, or values: the call fails in json.loads.
     """
     _ = x.finished_stream
     for call in streamed_calls(x):
         text = "".join(_said(call, "arguments"))
         fine = not text or strictjson.parse(text).ok or not joinable(call) or not _ended(x, call) or maybe_cut(x)
         if not fine and _misjoined(x, call) is None:
-            require(False, "arguments that join to one JSON text", got=text, at=call[-1].part)
+            require(False, "arguments that join into one JSON text", got=text, at=call[-1].part)
 
 
 @rule(
@@ -146,7 +146,7 @@ def test_whole_in_auto(x: Chat) -> None:
 def test_incremental(x: Chat) -> None:
     """Long arguments come in several fragments.
 
-    In one piece at the end they are a long silence: interfaces that show a file while it is written show nothing.
+    In one piece at the end, they mean a long silence: interfaces that show a file as it is written show nothing.
     """
     found = [f for f in fragments(x) if isinstance(text := get(f.value, "function", "arguments"), str) and text]
     if sum(len(get(f.value, "function", "arguments")) for f in found) < _LONG:
@@ -164,7 +164,7 @@ def _calls_without_parameters(x: Exchange) -> bool:
 
 
 _WITHOUT_PARAMETERS = Each(
-    "every streamed call of a function without parameters", _calls_without_parameters, ("tool-no-parameters-stream",)
+    "every streamed call to a function without parameters", _calls_without_parameters, ("tool-no-parameters-stream",)
 )
 
 
@@ -172,7 +172,7 @@ _WITHOUT_PARAMETERS = Each(
     "toolstream.arguments.empty-object",
     SHOULD,
     on=Each(
-        "every streamed call of a function without parameters",
+        "every streamed call to a function without parameters",
         _calls_without_parameters,
         ("tool-no-parameters-stream",),
     ),
@@ -181,7 +181,7 @@ _WITHOUT_PARAMETERS = Each(
     evidence=("tool_no_args_at_all",),
 )
 def test_empty_object(x: Chat) -> None:
-    """The arguments of a function that needs none are "{}", not "".
+    """The arguments of a call to a function that needs none are "{}", not "".
 
     `json.loads("")` raises in aichat, Open WebUI and LlamaIndex; others drop the call.
     """
@@ -194,18 +194,18 @@ def test_empty_object(x: Chat) -> None:
 def _comparable(x: Exchange, call: Call) -> Any:
     """What a call's arguments mean: the value if they are JSON, else the text."""
     if not isinstance(call.arguments, str):
-        raise inconclusive("a call's arguments are no string, which other rules judge")
+        raise inconclusive("a call's arguments are not a string: other rules judge that")
     if "\ufffd" in call.arguments or strictjson.has_lone_surrogate(call.arguments):
-        raise inconclusive("the arguments have broken characters, which other rules judge")
+        raise inconclusive("the arguments have broken characters: other rules judge that")
     if not call.arguments and _needs_nothing(x, call.name):
         return {}
     return call.parsed.value if call.parsed.ok else call.arguments
 
 
 def _skip_condemned(stream: Chat) -> None:
-    """A stream whose calls are put together wrongly for a reason with a rule of its own is not compared."""
+    """Do not compare a stream whose calls cannot be joined correctly for a reason that another rule judges."""
     if torn(stream):
-        raise inconclusive("an event is no JSON")
+        raise inconclusive("an event is not JSON")
     for choice in stream.finished_stream.choices:
         if any(call.index is None for call in choice.calls):
             raise inconclusive("a call has no index")
@@ -213,7 +213,7 @@ def _skip_condemned(stream: Chat) -> None:
         if not joinable(call) or len(_said(call, "name")) != 1:
             raise inconclusive("the fragments of a call cannot be joined")
         if _misjoined(stream, call):
-            raise inconclusive("the arguments do not join to JSON")
+            raise inconclusive("the arguments do not join into JSON")
 
 
 def _by_choice(x: Chat) -> dict[int, list[Call]]:
@@ -234,8 +234,8 @@ def _by_choice(x: Chat) -> dict[int, list[Call]]:
 def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
     """The same request at temperature 0 gives the same tool calls, streamed and plain: number, names, arguments.
 
-    Two parsers drift apart: the tool is called without its input in one mode only. (Calls in one mode and none in
-    the other are judged by chunk.parity.with-plain.)
+    Two parsers drift apart: in one mode only, the agent calls the tool without its input. (chunk.parity.with-plain
+    judges calls in one mode and none in the other.)
     """
     _skip_condemned(stream)
     there, here = _by_choice(plain), _by_choice(stream)
@@ -246,13 +246,13 @@ def test_parity_with_plain(plain: Chat, stream: Chat) -> None:
             continue
         names, got = ([c.name for c in found] for found in pair)
         if len(set(got)) == 1 and set(names) == set(got) and 1 in (len(names), len(got)) and len(names) != len(got):
-            raise inconclusive("one call of a function stands for several: parallel.same-function.twice judges that")
-        require(got == names, f"calls of {names} as without stream", got=got, owner=stream)
+            raise inconclusive("one call to a function stands for several: parallel.same-function.twice judges that")
+        require(got == names, f"calls to {names} as without streaming", got=got, owner=stream)
         for want, have in zip(*pair, strict=True):
             if len(names) > 1 and have.arguments == "":
                 raise inconclusive("a call has no arguments: parallel.call.complete judges that")
             same = _comparable(stream, have) == _comparable(plain, want)
-            require(same, f"{want.arguments} as without stream", got=have.arguments, at=have.part, owner=stream)
+            require(same, f"{want.arguments} as without streaming", got=have.arguments, at=have.part, owner=stream)
             compared += 1
     if not compared:
-        raise inconclusive("no choice has whole tool calls in both modes")
+        raise inconclusive("no choice has complete tool calls in both modes")

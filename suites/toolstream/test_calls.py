@@ -1,4 +1,4 @@
-"""The fragments of each call of a stream: what the first says, what the later ones must not say again."""
+"""The fragments of each call in a stream: what the first one says, what the later ones must not repeat."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FINISHES = ("stop", "length", "tool_calls", "function_call", "content_filter")
 
 
 def _id(f: Fragment) -> str:
-    """The id of a fragment; "" when it brings none."""
+    """The id of a fragment; "" if it has none."""
     found = get(f.value, "id")
     return found if isinstance(found, str) else ""
 
@@ -30,7 +30,7 @@ def _name(f: Fragment) -> str:
 
 
 def _tails(x: Chat) -> list[Fragment]:
-    """First fragments that have neither id nor name, after a call of their choice: the rest of another call."""
+    """First fragments with neither id nor name, after another call of the same choice: the rest of that call."""
     opened: set[object] = set()
     found = []
     for first in (call[0] for call in streamed_calls(x)):
@@ -72,8 +72,8 @@ def test_index_ascending(x: Chat) -> None:
 def test_first_complete(x: Chat) -> None:
     """The first fragment of a call has its id, its type and its name.
 
-    Without the type openai-node throws "tool call snapshot missing type"; without the id the AI SDK throws, LiteLLM
-    drops the call, and no result can be sent back; a name that comes late makes the AI SDK throw.
+    Without the type, openai-node throws "tool call snapshot missing type"; without the id, the AI SDK throws, LiteLLM
+    drops the call, and the client cannot send a result back; if the name comes late, the AI SDK throws.
     """
     tails = _tails(x)
     for first in (call[0] for call in streamed_calls(x)):
@@ -97,8 +97,8 @@ def test_first_complete(x: Chat) -> None:
 def test_id_once(x: Chat) -> None:
     """Only one fragment of a call has its id.
 
-    openai-python's `.stream()` and LlamaIndex join what comes: the id becomes "call_acall_acall_a", and the server
-    does not know it when the result comes back.
+    openai-python's `.stream()` and LlamaIndex join every id they get: it becomes "call_acall_acall_a", which the server
+    does not know when the result comes back.
     """
     for call in streamed_calls(x):
         given = [f for f in call if _id(f)]
@@ -113,10 +113,10 @@ def test_id_once(x: Chat) -> None:
     source=client("Agno", "issue 8880"),
 )
 def test_id_one_index(x: Chat) -> None:
-    """All fragments of a call have its index: none opens a new index without an id or a name.
+    """All fragments of a call have its index: no fragment opens a new index without an id or a name.
 
-    Agno, and whoever else goes by the index, adds the arguments to no call, or to the one before; the next request
-    is refused.
+    Agno, and every other client that goes by the index, adds the arguments to no call, or to the one before; the server
+    refuses the next request.
     """
     for tail in _tails(x):
         require(False, f"an id and a name with the new index {tail.index}", got="neither", at=tail.part)
@@ -133,7 +133,8 @@ def test_id_one_index(x: Chat) -> None:
 def test_name_once(x: Chat) -> None:
     """Only one fragment of a call has its name.
 
-    openai-python, LangChain, LlamaIndex, pydantic-ai and Haystack join what comes, and look for a tool called "fff".
+    openai-python, LangChain, LlamaIndex, pydantic-ai and Haystack join every name they get, and look for a tool called
+    "fff".
     """
     for call in streamed_calls(x):
         given = [f for f in call if _name(f)]
@@ -155,7 +156,7 @@ def test_name_once(x: Chat) -> None:
 def test_name_whole(x: Chat) -> None:
     """The name of a function comes whole, in one fragment.
 
-    openai-node's `.stream()` keeps the last piece only: the call is one of "weather" instead of "get_weather".
+    openai-node's `.stream()` keeps only the last piece: it calls "weather" instead of "get_weather".
     """
     for call in streamed_calls(x):
         given = [f for f in call if _name(f)]
@@ -174,8 +175,8 @@ def test_name_whole(x: Chat) -> None:
 def test_role_before(x: Chat) -> None:
     """The role of a choice comes before its first tool call, or with it.
 
-    Interfaces open the message at the role: a call before it belongs to no message. (A role that never comes is
-    judged by chunk.role.first.)
+    Interfaces open the message at the role: a call before it belongs to no message. (chunk.role.first judges a role
+    that never comes.)
     """
     for choice in x.assembled.choices:
         said = next((p.position for p in choice.parts if p.delta.get("role")), None)
@@ -195,8 +196,8 @@ def test_role_before(x: Chat) -> None:
 def test_finish_after(x: Chat) -> None:
     """No fragment of a tool call comes after the finish_reason of its choice.
 
-    Agents run the tool at finish_reason: the tail of the arguments is lost. (A choice that never finishes is judged
-    by done.choices.all-finished.)
+    Agents run the tool at finish_reason: the tail of the arguments is lost. (done.choices.all-finished judges a choice
+    that never finishes.)
     """
     for choice in x.assembled.choices:
         ends = [p.position for p in choice.parts if p.finish_reason in _FINISHES]
@@ -216,7 +217,7 @@ def test_finish_after(x: Chat) -> None:
 def test_content_before_calls(x: Chat) -> None:
     """The text of a choice comes before its tool calls.
 
-    openai-python fires content.done at the first fragment of a call: text after it is missing there.
+    openai-python fires content.done at the first fragment of a call: that event lacks any text after it.
     """
     for choice in x.assembled.choices:
         if not is_int(choice.index):
@@ -224,6 +225,6 @@ def test_content_before_calls(x: Chat) -> None:
         called = next((p.position for p in choice.parts if p.delta.get("tool_calls")), None)
         for part in choice.parts if called is not None else ():
             text = part.delta.get("content")
-            # White space between two calls is seen by nobody.
+            # Nobody sees white space between two calls.
             late = isinstance(text, str) and bool(text.strip()) and called is not None and part.position > called
             require(not late, "no text after the first tool call", got=text, at=part)

@@ -30,7 +30,7 @@ FRAGMENTS = Each(
 
 
 def _objects(x: Chat) -> list[Fragment]:
-    """The fragments that are objects; an entry of another type has no member to judge."""
+    """The fragments that are objects; an entry of another type has no members to judge."""
     return [f for f in fragments(x) if isinstance(f.value, dict)]
 
 
@@ -50,7 +50,7 @@ def _functions(x: Chat) -> list[tuple[Fragment, dict[str, Any]]]:
 def test_index_integer(x: Chat) -> None:
     """delta.tool_calls is an array whose entries have an integer index, 0 or more.
 
-    openai-python's `.stream()` raises "list indices must be integers", openai-node's helper and LangChain lose the
+    openai-python's `.stream()` raises "list indices must be integers"; openai-node's helper and LangChain lose the
     call without an error.
     """
     for part in x.assembled.parts:
@@ -70,7 +70,7 @@ def test_index_integer(x: Chat) -> None:
     evidence=("tool_empty_list_content",),
 )
 def test_list_not_empty(x: Chat) -> None:
-    """A delta without a call has no tool_calls, rather than an empty array.
+    """A delta without a call has no tool_calls, not an empty array.
 
     LangChain.js raised "additional_kwargs[tool_calls] already exists" on ordinary text.
     """
@@ -87,7 +87,7 @@ def test_list_not_empty(x: Chat) -> None:
     evidence=("tool_fn_missing_later", "tool_fn_null_later"),
 )
 def test_function_object(x: Chat) -> None:
-    """Every entry of tool_calls has a function object, the later ones of a call too.
+    """Every entry of tool_calls has a function object, even in the later fragments of a call.
 
     LangChain raises "'NoneType' object has no attribute 'get'", openai-python's `.stream()` and LlamaIndex an
     AssertionError.
@@ -143,9 +143,9 @@ def test_first_arguments_string(x: Chat) -> None:
     source=openapi(f"{_CALL}: index, id, type, function {{name, arguments}}"),
 )
 def test_known_members(x: Chat) -> None:
-    """The members of a call stand in their places: id and type on the call, name and arguments in its function.
+    """The members of a call are in their places: id and type in the call, name and arguments in its function.
 
-    An id inside the function is seen by nobody: the call has none, and its result cannot be sent back.
+    No client sees an id inside the function: the call has none, and the client cannot send its result back.
     """
     for f, function in _functions(x):
         wrong = [f"function.{name}" for name in ("id", "index") if name in function]
@@ -153,8 +153,8 @@ def test_known_members(x: Chat) -> None:
         require(not wrong, "members in their places", got=", ".join(wrong), at=f.part)
 
 
-# id and type as null are chunk.null.only-where-allowed's, and arguments that are null in a first fragment have a
-# rule of their own. The clients measured take all of these; opencode, and schemas in TypeScript, do not.
+# chunk.null.only-where-allowed judges id and type as null, and another rule judges arguments that are null in a first
+# fragment. The clients measured accept all of these; opencode, and schemas in TypeScript, do not.
 @rule(
     "toolstream.null.members",
     SHOULD,
@@ -163,9 +163,9 @@ def test_known_members(x: Chat) -> None:
     evidence=("tool_id_null_later", "tool_id_empty_later"),
 )
 def test_null_members(x: Chat) -> None:
-    """Later fragments of a call leave out what they do not add: no id or name that is "", no member that is null.
+    """Later fragments of a call leave out what they do not add: no id or name is "", no member is null.
 
-    Clients with `id ?? previous` keep the "", typed ones drop the chunk, and the tool runs with half its arguments.
+    Clients with `id ?? previous` keep the ""; typed clients drop the chunk, and the tool runs with half its arguments.
     """
     for f, function in _functions(x):
         if f.first is False:
@@ -183,12 +183,12 @@ def test_null_members(x: Chat) -> None:
     source=rfc(8259, "8.2"),
 )
 def test_fragment_unicode(x: Chat) -> None:
-    """Each fragment of arguments is whole characters: no half of an emoji, no U+FFFD.
+    """Each fragment of arguments holds only whole characters: no half of an emoji, no U+FFFD.
 
-    openai-python users get UnicodeEncodeError when they pass the fragment on; U+FFFD is lost for good. A fragment
-    may end inside a JSON escape.
+    openai-python users get a UnicodeEncodeError when they pass the fragment on; a character that became U+FFFD is lost
+    for good. (A fragment may end inside a JSON escape.)
     """
-    asked = x.request.body  # who asks for U+FFFD shall get it
+    asked = x.request.body  # a request that has U+FFFD may get it back
     innocent = _LOST.encode() in asked or b"ufffd" in asked.lower()
     sent = x.answered.content
     lost = not innocent and (_LOST.encode() in sent or b"\\ufffd" in sent.lower())

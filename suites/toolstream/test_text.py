@@ -1,4 +1,4 @@
-"""What stands around the calls of a stream: no markup in the text, also when the call is cut, or comes later on."""
+"""The text around the calls of a stream: it has no markup, even if the call is cut off, or is in the history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wireproof.read.request import tool_choice, tools
 from wireproof.verdict import NotApplicable, inconclusive, require
 from wireproof.wire.chat import Choice
 
-# One that is cut where a marker is being written is compared with its plain twin.
+# A stream that is cut off inside a marker is compared with its plain twin.
 _CUT_TWINS = ("tool-plain-cut-2", "tool-stream-cut-2")
 _CUTS = ("tool-stream-cut-1", "tool-stream-cut-2", "tool-stream-cut-20", "tools-cut-stream")
 
@@ -24,7 +24,7 @@ def _texts(choice: Choice) -> list[str]:
 
 
 def _half(text: str) -> str | None:
-    """The beginning of a marker with which a text ends."""
+    """The beginning of a marker at the end of a text."""
     return None if found(text) else partial_start(text.rstrip())
 
 
@@ -40,10 +40,10 @@ def _half(text: str) -> str | None:
     source=contract("markup is for the parser"),
 )
 def test_content_no_markup(x: Chat) -> None:
-    """No markup of a tool call is streamed as text, not even its beginning beside a call, nor a call as bare JSON.
+    """The server streams no tool-call markup as text, not even its beginning beside a call, nor a call as bare JSON.
 
-    A parser that does not hold a half marker back shows "<tool_c" to users; without a parser the call is text for
-    every client, and the agent ends there. (A choice that was cut is judged by toolstream.content.no-markup-when-cut.)
+    A parser that does not hold back half a marker shows "<tool_c" to users; without a parser, every client gets the
+    call as text, and the agent ends there. (toolstream.content.no-markup-when-cut judges a choice that was cut off.)
     """
     _no_markup(x, [c for c in x.assembled.choices if c.finish_reason != "length"])
 
@@ -59,31 +59,31 @@ def test_content_no_markup(x: Chat) -> None:
     source=contract("a call cut by the limit on tokens is kept as a call, or dropped"),
 )
 def test_content_no_markup_when_cut(x: Chat) -> None:
-    """A tool call that max_tokens cut is not streamed as raw markup.
+    """The server does not stream a tool call that max_tokens cuts off as raw markup.
 
-    A chat shows its user "<tool_call>" and half a JSON text.
+    A chat app shows its user "<tool_call>" and half a JSON text.
     """
     cut = [c for c in x.assembled.choices if c.finish_reason == "length"]
     if not cut:
-        raise NotApplicable("nothing was cut")
+        raise NotApplicable("nothing was cut off")
     _no_markup(x, cut)
 
 
 def _no_markup(x: Exchange, choices: Sequence[Choice]) -> None:
     choice = tool_choice(x)
     if choice.kind in (Asked.NONE, Asked.UNKNOWN):
-        raise NotApplicable("text that looks like a call is allowed here, or nothing tells what was asked")
+        raise NotApplicable("text that looks like a call is allowed here, or it is unknown what was asked")
     given = every(x.request.body.decode("utf-8", "replace"))
     for c in choices:
         for text in _texts(c):
             marker = found(text)
-            called = bool(c.calls)  # then a marker, or half of one, is what the parser left over
+            called = bool(c.calls)  # then the parser left a marker, or half of one, behind
             meant = marker and (called or is_meant(text, marker, tools(x)))
             leak = marker if meant and every(text) - given else _half(text) if called else None
             require(leak is None, "no call markup in the text", got=text, at=c.parts[-1])
             bare = call_json(text, tools(x))
             spoken = bare and text.strip() in str(x.asked.get("messages"))
-            require(not bare or spoken, f"a call of {bare} in tool_calls", got=f"as text: {text}", at=c.parts[-1])
+            require(not bare or spoken, f"a call to {bare} in tool_calls", got=f"as text: {text}", at=c.parts[-1])
 
 
 @rule(
@@ -97,9 +97,9 @@ def _no_markup(x: Exchange, choices: Sequence[Choice]) -> None:
     source=engine("vllm", "issue 57490", "https://github.com/vllm-project/vllm/issues/57490"),
 )
 def test_marker_split(plain: Chat, stream: Chat) -> None:
-    """A call of the plain answer is not lost in the stream because the marker came in two pieces, one of them as text.
+    """The stream does not lose a call of the plain answer because its marker comes in two pieces, one of them as text.
 
-    The agent ends with "<|action" as its answer. (A whole marker as text is judged by toolstream.content.no-markup.)
+    The agent ends with "<|action" as its answer. (toolstream.content.no-markup judges a whole marker as text.)
     """
     before = {o.index: o for o in plain.outcomes if isinstance(o.index, int)}
     judged = False
@@ -120,12 +120,12 @@ def test_marker_split(plain: Chat, stream: Chat) -> None:
     source=engine("vllm", "issue 37937", "https://github.com/vllm-project/vllm/issues/37937"),
 )
 def test_cut_well_formed(whole: Chat, *cut: Chat) -> None:
-    """A stream that the limit on tokens cuts inside a tool call goes on to its end, without an error event.
+    """A stream that the token limit cuts off inside a tool call ends normally, without an error event.
 
-    Half a call is nothing that a parser may stumble over: agents see an APIError and send the same request again.
-    (Its finish_reason and [DONE], and a 5xx, have rules of their own.)
+    If the parser stumbles over half a call, agents see an APIError and send the same request again. (The stream's
+    finish_reason and [DONE], and a 5xx, have rules of their own.)
     """
-    _ = whole.finished_stream  # a server that fails in any case does not fail because of the cut
+    _ = whole.finished_stream  # if even this stream fails, the cut is not the cause
     for x in cut:
         if x.is_event_stream and x.errors:
             require(False, "a stream that ends with length", got=x.errors[0].event.data, at=x.errors[0], owner=x)
@@ -133,7 +133,7 @@ def test_cut_well_formed(whole: Chat, *cut: Chat) -> None:
         _ = x.finished_stream
 
 
-# How a server that renders the history of calls as text writes them: the model copies it.
+# How servers that render the calls of the history as text write them: the model copies that.
 _RENDERED = re.compile(r"\bread_gauge\s*\(|\"name\"\s*:\s*\"read_gauge\"|call_gauge_1")
 
 
@@ -144,9 +144,9 @@ _RENDERED = re.compile(r"\bread_gauge\s*\(|\"name\"\s*:\s*\"read_gauge\"|call_ga
     source=engine("Rapid-MLX", "issue 1592", "https://github.com/raullenchai/Rapid-MLX/issues/1592"),
 )
 def test_history_no_leak(x: Chat) -> None:
-    """After a tool result the streamed text has no call in it, neither as markup nor as the history was rendered.
+    """After a tool result, the streamed text has no call in it, neither as markup nor as the history shows it.
 
-    Users see `read_gauge({...})` in the chat, from the second turn on, and only with stream.
+    Users see `read_gauge({...})` in the chat, from the second turn on, and only when streaming.
     """
     for choice in x.finished_stream.choices:
         for text in _texts(choice):

@@ -13,7 +13,7 @@ import pytest
 from report_records import hostile, record
 from report_tables import hostile_tables, tabled
 
-from wireproof.reports import html
+from wireproof.reports.formats import html
 from wireproof.stored.run_record import RunRecord
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

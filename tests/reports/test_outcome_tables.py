@@ -20,7 +20,8 @@ from wireproof.judge.summary import Summary
 from wireproof.record.preflight import Engine
 from wireproof.record.target import parse_target
 from wireproof.reference_server import memory
-from wireproof.reports import html, junit, markdown, matrix, outcomes
+from wireproof.reports import matrix, outcomes
+from wireproof.reports.formats import html, junit, markdown
 from wireproof.run import check
 from wireproof.run.run import Options, Run, header
 from wireproof.scenarios.keywords import scenarios

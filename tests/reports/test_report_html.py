@@ -9,7 +9,7 @@ import pytest
 from report_records import HOSTILE, hostile, record
 from report_tables import hostile_tables, tabled
 
-from wireproof.reports import html
+from wireproof.reports.formats import html
 from wireproof.resources import folder
 from wireproof.stored.run_record import RunRecord
 

@@ -13,7 +13,8 @@ from report_records import HOSTILE, hostile, record, transcript
 from rich.console import Console
 
 from wireproof.judge.summary import summarize
-from wireproof.reports import junit, markdown, matrix
+from wireproof.reports import matrix
+from wireproof.reports.formats import junit, markdown
 from wireproof.show import terminal
 from wireproof.show import text as shown
 from wireproof.show.excerpt import excerpt

@@ -10,50 +10,55 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from wireproof.runners import process, provision
+from wireproof.runners import environments, process, provision
 from wireproof.runners.__main__ import main
-from wireproof.runners.provision import Home, find_python
-from wireproof.runners.recipes import EngineError, Environment, load
+from wireproof.runners.engine_files import load
+from wireproof.runners.provision import Home
+from wireproof.runners.recipes import EngineError, Environment
 from wireproof.stored import run_record
 
 FAKE = Path(__file__).with_name("fake_engine.py")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-ENGINES = f"""
-[[engine]]
-name = "reference"
+ENGINES = {
+    "reference": f"""
+[[recipe]]
 version = "0.1"
 python = "{PYTHON}"
 install = []
 start = ["{{python}}", "-m", "wireproof.cli", "serve", "--port", "{{port}}"]
 ready = "/v1/models"
 timeout = 30
-env = {{ PYTHONPATH = "{os.pathsep.join(str(Path(p).resolve()) for p in [Path(__file__).parents[2] / "src"])}" }}
-
-[[engine]]
-name = "dead"
+env = {{ PYTHONPATH = "{Path(__file__).resolve().parents[2] / "src"}" }}
+""",
+    "dead": f"""
+[[recipe]]
 version = "1"
 like = "reference-0.1"
 start = ["{{python}}", "{FAKE}", "{{port}}", "dies"]
-
-[[engine]]
-name = "absent"
+""",
+    "absent": """
+[[recipe]]
 version = "1"
 like = "reference-0.1"
-install = [["--no-index", "--find-links", "{{here}}", "no-package-of-this-name"]]
-"""
+install = [["--no-index", "--find-links", "{here}", "no-package-of-this-name"]]
+""",
+}
 
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
     """Options that keep a test in its folder."""
-    path = tmp_path / "engines.toml"
-    path.write_text(ENGINES, encoding="utf-8")
-    return ["--engines", str(path), "--home", str(tmp_path / "home")]
+    folder = tmp_path / "engines"
+    folder.mkdir()
+    for rank, (name, text) in enumerate(ENGINES.items(), 1):
+        (folder / f"{name}.toml").write_text(f'name = "{name}"\nrank = {rank}\n{text}', encoding="utf-8")
+    return ["--engines", str(folder), "--home", str(tmp_path / "home")]
 
 
 def port_of(text: str) -> int:
@@ -80,6 +85,31 @@ def test_an_engine_is_started_judged_and_stopped(
     assert not record.crashed
     assert record.label == "reference 0.1"
     assert str(tmp_path) not in (out / "reference-0.1.html").read_text(encoding="utf-8")
+
+
+OWN = f"""
+name = "own"
+rank = 1
+
+[version]
+name = "mine"
+order = "exact"
+said_in = [{{ path = "/version", key = "version", owner = "wireproof" }}]
+
+[[recipe]]
+version = "9"
+like = "reference"
+env = {{ PYTHONPATH = "{Path(__file__).resolve().parents[2] / "src"}" }}
+"""
+
+
+def test_an_engine_is_one_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A user's own, like one of ours: it is started, and the judge knows what its file says."""
+    (tmp_path / "own.toml").write_text(OWN, encoding="utf-8")
+    words = ["--engines", str(tmp_path / "own.toml"), "--home", str(tmp_path / "home"), "--out", str(tmp_path)]
+    assert main(["run", "own-9:done.twice", *words, "--", "--suite", "done"]) == 1, capfd.readouterr().out
+    header = run_record.read(tmp_path / "own-9-done.twice.jsonl").header
+    assert (header["engine"]["name"], header["engine"]["order"]) == ("mine", "exact")
 
 
 def test_one_that_dies_does_not_keep_the_next_from_being_judged(
@@ -135,10 +165,12 @@ def test_mistakes(words: list[str], arguments: list[str], said: str, capsys: pyt
     assert not done.out
 
 
-def test_listing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", *words]) == 0
-    first, _, third = capsys.readouterr().out.splitlines()
-    assert first.split() == ["reference-0.1", "(its", "own", "model)", "installed"]
+@pytest.mark.parametrize("first", [True, False])
+def test_listing(words: list[str], first: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Options may stand before the command, or after it."""
+    assert main([*words, "list"] if first else ["list", *words]) == 0
+    one, _, third = capsys.readouterr().out.splitlines()
+    assert one.split() == ["reference-0.1", "(its", "own", "model)", "installed"]
     assert third.split()[-1] == "-"
 
 
@@ -163,8 +195,11 @@ class Installs:
     def __init__(self) -> None:
         self.commands: list[list[str]] = []
 
-    def __call__(self, command: list[str], **more: object) -> int:
-        self.commands.append(command)
+    async def install(self, command: Sequence[str], log: Path) -> int:
+        return self(command)
+
+    def __call__(self, command: Sequence[str], **more: object) -> int:
+        self.commands.append(list(command))
         if "venv" in command[1:3]:
             python = Path(command[-1]) / "bin" / "python"
             python.parent.mkdir(parents=True)
@@ -178,28 +213,8 @@ class Installs:
 def installs(monkeypatch: pytest.MonkeyPatch) -> Installs:
     fake = Installs()
     monkeypatch.setattr(process, "run", fake)
+    monkeypatch.setattr(environments, "run", fake.install)
     return fake
-
-
-@pytest.mark.parametrize("uv", ["", "/usr/bin/uv"])
-def test_an_environment_is_made_once(
-    tmp_path: Path, installs: Installs, uv: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: uv or None)
-    lock = tmp_path / "lock.txt"
-    lock.write_text("a==1\n")
-    home = Home(tmp_path / "home", lambda text: None)
-    recipe = Environment(PYTHON, (("b",), ("-r", "{here}/lock.txt")), tmp_path)
-    python = home.provision("a-1", recipe)
-    assert python == tmp_path / "home" / "a-1" / "venv" / "bin" / "python"
-    assert [c[-2:] for c in installs.commands[1:]] == [[installs.commands[1][-2], "b"], ["-r", str(lock)]]
-    assert installs.commands[1][0] == (uv or str(python))
-    home.provision("a-1", recipe)
-    assert len(installs.commands) == 3
-    lock.write_text("a==2\n")  # another recipe
-    assert not home.installed("a-1", recipe)
-    home.provision("a-1", recipe)
-    assert len(installs.commands) == 6
 
 
 def test_a_model_is_made_once_by_who_can(tmp_path: Path, installs: Installs) -> None:
@@ -215,12 +230,9 @@ def test_a_model_is_made_once_by_who_can(tmp_path: Path, installs: Installs) -> 
 
 
 CONVERTS = f"""
-[maker]
-python = "{PYTHON}"
-install = [["torch"]]
-
-[[engine]]
 name = "c"
+
+[[recipe]]
 python = "{PYTHON}"
 install = [["gguf"]]
 program = "my-server"
@@ -236,8 +248,8 @@ def test_a_model_is_converted_once(tmp_path: Path, installs: Installs) -> None:
     script = tmp_path / "scripts" / "convert.py"
     script.parent.mkdir()
     script.touch()
-    (tmp_path / "engines.toml").write_text(CONVERTS, encoding="utf-8")
-    catalogue = load(tmp_path / "engines.toml")
+    (tmp_path / "c.toml").write_text(CONVERTS, encoding="utf-8")
+    catalogue = load(tmp_path / "c.toml")
     home, engine = Home(tmp_path / "home", lambda text: None), catalogue.engines["c"]
     made = home.model(engine, "copy", catalogue)
     python, asked, source, target = installs.commands[-1]
@@ -251,8 +263,8 @@ def test_a_model_is_converted_once(tmp_path: Path, installs: Installs) -> None:
 
 
 def test_a_program_that_we_do_not_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "engines.toml").write_text(CONVERTS, encoding="utf-8")
-    engine = load(tmp_path / "engines.toml").engines["c"]
+    (tmp_path / "c.toml").write_text(CONVERTS, encoding="utf-8")
+    engine = load(tmp_path / "c.toml").engines["c"]
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("MY_SERVER", raising=False)
     with pytest.raises(
@@ -273,19 +285,7 @@ def test_a_program_that_we_do_not_install(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EngineError, match="choose another folder with --home"):
-        Home(tmp_path / "file").provision("a-1", Environment(PYTHON, (("b",),)))
-
-
-def test_the_python_of_an_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert find_python(PYTHON) == sys.executable
-    shim = tmp_path / "python3.99"
-    shim.write_text("#!/bin/sh\nexit 127\n")
-    shim.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match=r"Python 3\.99 is needed: install it, so that python3\.99 runs, or install"):
-        find_python("3.99")
-    shim.write_text("#!/bin/sh\nexit 0\n")
-    assert find_python("3.99") == str(shim)
+        Home(tmp_path / "file").provision("a-1", Environment(PYTHON, (("b",),), tmp_path))
 
 
 def test_where_engines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ def test_the_environment_of_an_engine(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     engine = load().engines["sglang-0.5.23"]
     home = Home(tmp_path, lambda text: None)
-    places = provision.template_values(engine, home, python=tmp_path / "bin" / "python", model=None, port=1)
+    places = provision.template_values(home, python=tmp_path / "bin" / "python", model=None, port=1)
     found = provision.environment_of(engine, home, places)
     assert "PYTHONHOME" not in found
     assert (Path(found["PYTHONPATH"]) / "sitecustomize.py").is_file()

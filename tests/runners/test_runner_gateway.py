@@ -14,77 +14,80 @@ import pytest
 
 from wireproof.runners import standing
 from wireproof.runners.__main__ import main
+from wireproof.runners.engine_files import load
 from wireproof.runners.provision import Home
-from wireproof.runners.recipes import Catalogue, EngineError, load
+from wireproof.runners.recipes import Catalogue, EngineError
 from wireproof.stored import run_record
 from wireproof.verdict import Status
 
 FAKE = Path(__file__).with_name("fake_engine.py")
 SRC = str(Path(__file__).resolve().parents[2] / "src")
 
-ENGINES = f"""
-[[engine]]
-name = "engine"
+# A file for each; they are like each other across the files.
+ENGINES = {
+    "engine": f"""
+[[recipe]]
 python = "3.11"
 install = []
 start = ["{{python}}", "{FAKE}", "{{port}}", "name=engine"]
 ready = "/health"
 timeout = 30
 env = {{ JOURNAL = "{{home}}/journal", PYTHONPATH = "{SRC}" }}
-
-[[engine]]
-name = "mortal"
+""",
+    "mortal": f"""
+[[recipe]]
 like = "engine"
 start = ["{{python}}", "{FAKE}", "{{port}}", "name=engine", "mortal"]
-
-[[engine]]
-name = "nameless"
+""",
+    "nameless": f"""
+[[recipe]]
 like = "engine"
 start = ["{{python}}", "{FAKE}", "{{port}}", "name=engine", "nameless"]
-
-[[engine]]
-name = "busy"
+""",
+    "busy": f"""
+[[recipe]]
 like = "engine"
 timeout = 0.5
 start = ["{{python}}", "{FAKE}", "{{port}}", "name=engine", "busy"]
-
-[[engine]]
-name = "reference"
+""",
+    "reference": """
+[[recipe]]
 like = "engine"
-start = ["{{python}}", "-m", "wireproof.cli", "serve", "--port", "{{port}}"]
+start = ["{python}", "-m", "wireproof.cli", "serve", "--port", "{port}"]
 ready = "/v1/models"
 metrics = "/metrics"
-fault_path = "/fault/{{fault}}/v1"
-
-[[engine]]
-name = "gateway"
+fault_path = "/fault/{fault}/v1"
+""",
+    "gateway": f"""
+[[recipe]]
 version = "2"
 like = "engine"
 behind = ["engine", "mortal", "nameless", "busy", "reference"]
 config = "{{here}}/gateway.txt"
 start = ["{{python}}", "{FAKE}", "{{port}}", "name=gateway", "behind={{upstream}}", "config={{config}}"]
-
-[[engine]]
-name = "outer"
+""",
+    "outer": """
+[[recipe]]
 like = "gateway-2"
 version = "3"
 behind = ["gateway-2"]
-
-[[engine]]
-name = "dead"
+""",
+    "dead": f"""
+[[recipe]]
 like = "gateway-2"
 start = ["{{python}}", "{FAKE}", "{{port}}", "name=gateway", "dies", "{{config}}"]
-
-[[engine]]
-name = "fragile"
+""",
+    "fragile": f"""
+[[recipe]]
 like = "gateway-2"
 start = ["{{python}}", "{FAKE}", "{{port}}", "name=gateway", "mortal", "{{config}}"]
-
-[[engine]]
-name = "silent"
+""",
+    "silent": f"""
+[[recipe]]
 like = "gateway-2"
 start = ["{{python}}", "{FAKE}", "{{port}}", "name=gateway", "silent", "{{config}}"]
-"""
+""",
+}
 TEMPLATE = 'model: "{served}"\nbase: "{upstream}"\nport: {port}\nelse: {}\n'
 
 
@@ -92,20 +95,22 @@ class World:
     """The engines of one test, in its folder."""
 
     def __init__(self, folder: Path) -> None:
-        (folder / "gateway.txt").write_text(TEMPLATE, encoding="utf-8")
-        self.file = folder / "engines.toml"
-        self.file.write_text(ENGINES, encoding="utf-8")
+        self.engines = folder / "engines"
+        self.engines.mkdir()
+        for name, text in ENGINES.items():
+            (self.engines / f"{name}.toml").write_text(f'name = "{name}"\n{text}', encoding="utf-8")
+        (self.engines / "gateway.txt").write_text(TEMPLATE, encoding="utf-8")
         self.said: list[str] = []
         self.home = Home(folder / "home", self.said.append)
         self.out = folder / "out"
 
     @property
     def catalogue(self) -> Catalogue:
-        return load(self.file)
+        return load(self.engines)
 
     @property
     def words(self) -> list[str]:
-        return ["--engines", str(self.file), "--home", str(self.home.path), "--out", str(self.out)]
+        return ["--engines", str(self.engines), "--home", str(self.home.path), "--out", str(self.out)]
 
     @property
     def journal(self) -> list[str]:
@@ -296,46 +301,44 @@ def test_names_that_are_wrong(world: World, name: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("name", "old", "new", "said"),
     [
-        ('behind = ["engine"', 'behind = ["nobody"', "behind: 'nobody' is no engine that comes before it"),
-        ('behind = ["engine"', 'models = ["copy"]\nbehind = ["engine"', "behind: it serves what the engine behind it"),
-        ('"config={{config}}"', '"x"', "config: nothing is told its {config}"),
-        ("gateway.txt", "absent.txt", "config: cannot read"),
-        ('"name=engine"]\nready', '"{{upstream}}"]\nready', "start: {upstream} cannot be filled in"),
-        ('"name=engine"]\nready', '"{{program}}"]\nready', "start: {program} cannot be filled in"),
-        ('fault_path = "/fault/{{fault}}', 'fault_path = "/fault/{{port}}', "fault_path: {port} cannot be filled in"),
+        ("gateway", '["engine"', '["nobody"', "behind: 'nobody' is no engine; there are busy, dead"),
+        ("gateway", "behind =", 'models = ["copy"]\nbehind =', "behind: it serves what the engine behind it"),
+        ("gateway", '"config={config}"', '"x"', "config: nothing is told its {config}"),
+        ("gateway", "gateway.txt", "absent.txt", "config: cannot read"),
         (
-            'name = "gateway"\nversion = "2"',
-            'name = "gateway"\nversion = "2"\nprogram = "p"',
-            "program: nothing is told",
+            "gateway",
+            '["engine"',
+            '["outer-3"',
+            "it would stand behind itself (outer-3 over gateway-2 over outer-3)",
         ),
-        (
-            'name = "gateway"\nversion = "2"',
-            'name = "gateway"\nversion = "2"\nconvert = ["c"]',
-            "convert: the command must",
-        ),
-        ("install = []", 'install = [["x"]]', "version: missing"),
+        ("engine", '"name=engine"', '"{upstream}"', "start: {upstream} cannot be filled in"),
+        ("engine", '"name=engine"', '"{program}"', "start: {program} cannot be filled in"),
+        ("reference", "/fault/{fault}", "/fault/{port}", "fault_path: {port} cannot be filled in"),
+        ("gateway", 'version = "2"', 'version = "2"\nprogram = "p"', "program: nothing is told"),
+        ("gateway", 'version = "2"', 'version = "2"\nconvert = ["c"]', "convert: the command must"),
+        ("engine", "install = []", 'install = [["x"]]', "version: missing"),
     ],
 )
-def test_recipes_that_are_wrong(world: World, old: str, new: str, said: str) -> None:
-    one = world.file.read_text(encoding="utf-8")
-    old, new = old.replace("{{", "{").replace("}}", "}"), new.replace("{{", "{").replace("}}", "}")
+def test_recipes_that_are_wrong(world: World, name: str, old: str, new: str, said: str) -> None:
+    file = world.engines / f"{name}.toml"
+    one = file.read_text(encoding="utf-8")
     assert old in one
-    world.file.write_text(one.replace(old, new, 1), encoding="utf-8")
+    file.write_text(one.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(EngineError) as caught:
-        load(world.file)
+        load(world.engines)
     assert caught.value.code == 2
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_template_that_is_wrong(world: World) -> None:
-    world.file.with_name("gateway.txt").write_text("{upsteam}", encoding="utf-8")
+    (world.engines / "gateway.txt").write_text("{upsteam}", encoding="utf-8")
     with pytest.raises(EngineError, match=r"config: \{upsteam\} cannot be filled in; .*\{upstream\}"):
-        load(world.file)
-    world.file.with_name("gateway.txt").write_text("nothing", encoding="utf-8")
-    text = world.file.read_text(encoding="utf-8").replace("behind={upstream}", "x", 1)
-    world.file.write_text(text, encoding="utf-8")
+        load(world.engines)
+    (world.engines / "gateway.txt").write_text("nothing", encoding="utf-8")
+    file = world.engines / "gateway.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace("behind={upstream}", "x", 1), encoding="utf-8")
     with pytest.raises(EngineError, match=r"behind: nothing is told its \{upstream\}"):
-        load(world.file)
+        load(world.engines)

@@ -20,7 +20,9 @@ MARKUP = '<tool_call>\n{"name": "add", "arguments": {"a": 3}}\n</tool_call>'
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """The module, which is no part of a package: an engine's Python runs it."""
-    spec = importlib.util.spec_from_file_location("template", folder("runners") / "llama_cpp" / "template.py")
+    spec = importlib.util.spec_from_file_location(
+        "template", folder("runners") / "engines" / "llama_cpp" / "template.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wireproof.reports import html
+from wireproof.reports.formats import html
 from wireproof.runners.neutral import Neutraliser, clean_record, neutral
 from wireproof.stored import run_record
 from wireproof.wire.transcript import Ending, Read, Request, Transcript, from_json, to_json

@@ -26,7 +26,7 @@ for call in (anything, Own):
 
 
 def run(script: str, *more: Path) -> str:
-    path = os.pathsep.join(str(p) for p in (folder("runners") / "sglang_cpu", *more))
+    path = os.pathsep.join(str(p) for p in (folder("runners") / "engines" / "sglang_cpu", *more))
     command = [sys.executable, "-c", script]
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=30).stdout

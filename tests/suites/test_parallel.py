@@ -37,7 +37,7 @@ def test_one_index_for_two_calls() -> None:
     fragments = [{**f, "index": 0} for f in TWO]
     for request in (AUTO, FORCED):
         assert broken(calling(*fragments, request=request), areas=AREAS) == {"parallel.index.distinct"}
-    assert explain("parallel.index.distinct", calling(*fragments)) == "expected another index than 0, got id call_2"
+    assert explain("parallel.index.distinct", calling(*fragments)) == "expected an index other than 0, got id call_2"
 
 
 def test_the_head_of_a_call_under_another_index() -> None:

@@ -208,7 +208,7 @@ def test_markup() -> None:
     assert broken(said(call(), text=MARKUP), areas=AREAS) == {rule}
     bare = '{"name": "get_weather", "parameters": {"city": "Paris"}}'
     assert broken(said(text=bare), areas=AREAS) == {rule}
-    assert "a call of get_weather in `tool_calls`" in explain(rule, said(text=bare))
+    assert "a call to get_weather in `tool_calls`" in explain(rule, said(text=bare))
     # B2-019: cut, and handed out as it is.
     cut = said(text='<tool_call>\n{"na', request=asked(**REQUIRED), finish="length", tokens=24)
     assert broken(cut, areas=AREAS) == {f"{rule}-when-cut"}

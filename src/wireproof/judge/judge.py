@@ -11,11 +11,14 @@ from typing import Any
 from wireproof.judge.rules import Across, Each, EachStep, Of, Rule, Twins
 from wireproof.read.exchange import Exchange
 from wireproof.read.recording import Recording, Take
+from wireproof.read.views import view
 from wireproof.verdict import Broken, Inconclusive, NotApplicable, Status, Unsupported, Verdict, Violation, fold
 from wireproof.wire.endpoints import Endpoint
 from wireproof.wire.transcript import Ending
 
 Memo = dict[tuple[str, ...], "_Result"]
+# (rule's subject, exchange's digest) -> whether the rule is judged on it.
+Matches = dict[tuple[int, str], bool]
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,13 @@ class _Result:
 
 
 class Judge:
-    """Judges rules on one recording. A `memo` shared between judges skips what was judged before."""
+    """Judges rules on one recording. A `memo` and `matches` shared between judges skip what was judged before."""
 
-    def __init__(self, recorded: Recording, memo: Memo | None = None) -> None:
+    def __init__(self, recorded: Recording, memo: Memo | None = None, matches: Matches | None = None) -> None:
         self._recorded = recorded
         self._exchanges = recorded.exchanges
         self._memo: Memo = {} if memo is None else memo
+        self._matches: Matches = {} if matches is None else matches
         self._twins: list[tuple[Exchange, Exchange]] | None = None
 
     @property
@@ -54,16 +58,25 @@ class Judge:
             verdicts = self._pairs(r, r.on)
         else:
             verdicts = self._across(r, r.on)
-        return verdicts or [self._nothing(r)]
+        return verdicts or [self.nothing(r)]
+
+    def concerns(self, r: Rule, x: Exchange) -> bool:
+        """Whether a rule is judged on an exchange."""
+        assert isinstance(r.on, Each | Twins | Across)
+        key = (id(r.on), x.digest)
+        found = self._matches.get(key)
+        if found is None:
+            found = self._matches[key] = _concerns(r.on, x)
+        return found and r.takes(x)
 
     def single(self, r: Rule, x: Exchange) -> Verdict | None:
         """The verdict of a rule for single exchanges on one of them; None when it does not concern it."""
-        if r.check is None or not isinstance(r.on, Each) or not _concerns(r, r.on, x):
+        if r.check is None or not isinstance(r.on, Each) or not self.concerns(r, x):
             return None
         found = _judge_once(r, (x,), (x,))
         return Verdict(r.id, _case(x), found.status, (found.violation,) if found.violation else (), found.reason)
 
-    def _nothing(self, r: Rule) -> Verdict:
+    def nothing(self, r: Rule) -> Verdict:
         """No exchange matched: say which scenario should have given one, and why it did not."""
         for name in r.needs:
             if name in self._recorded.skipped:
@@ -94,7 +107,7 @@ class Judge:
     def _each(self, r: Rule, on: Each) -> list[Verdict]:
         by_case: dict[str, list[_Result]] = {}
         for x in self._exchanges:
-            if _concerns(r, on, x):
+            if self.concerns(r, x):
                 by_case.setdefault(_case(x), []).append(self._run(r, (x,), (x,)))
         return [_combine(r.id, case, results) for case, results in by_case.items()]
 
@@ -135,7 +148,7 @@ class Judge:
             self._twins = find_twins(self._exchanges)
         by_case: dict[str, list[_Result]] = {}
         for plain, stream in self._twins:
-            if _concerns(r, on, plain) and _concerns(r, on, stream):
+            if self.concerns(r, plain) and self.concerns(r, stream):
                 case = f"{plain.scenario} ~ {stream.scenario}"
                 by_case.setdefault(case, []).append(self._run(r, (plain, stream), (plain, stream)))
         return [_combine(r.id, case, results) for case, results in by_case.items()]
@@ -143,7 +156,7 @@ class Judge:
     def _across(self, r: Rule, on: Across) -> list[Verdict]:
         places: dict[str, list[Exchange]] = {}
         for x in self._exchanges:
-            if _concerns(r, on, x):
+            if self.concerns(r, x):
                 places.setdefault(x.place, []).append(x)
         several = len(places) > 1
         return [
@@ -157,9 +170,9 @@ def _case(x: Exchange) -> str:
     return f"{x.scenario}/{x.transcript.step}" if x.transcript.step else x.scenario
 
 
-def _concerns(r: Rule, on: Each | Twins | Across, x: Exchange) -> bool:
+def _concerns(on: Each | Twins | Across, x: Exchange) -> bool:
     """Whether an exchange matches; not when that depends on what its recording does not say."""
-    if x.transcript.tags.behind or not r.takes(x):  # another server than the one that is judged, another endpoint
+    if x.transcript.tags.behind:  # another server than the one that is judged
         return False
     try:
         return on.match(x)
@@ -208,7 +221,8 @@ def _combine(rule_id: str, case: str, results: Sequence[_Result]) -> Verdict:
     return Verdict(rule_id, case, status, tuple(violations[:3]), reason, len(results), failed)
 
 
-def _twin_key(x: Exchange) -> str | None:
+@view
+def twin_key(x: Exchange) -> str | None:
     """What two requests must share to be the same request once streamed and once not."""
     asked = x.asked
     if x.endpoint is not Endpoint.CHAT or not asked or asked.get("temperature") != 0 or not x.valid or x.cut_by_us:
@@ -223,7 +237,7 @@ def find_twins(exchanges: Sequence[Exchange]) -> list[tuple[Exchange, Exchange]]
     plain: dict[str, Exchange] = {}
     streams: dict[str, list[Exchange]] = {}
     for x in exchanges:
-        key = _twin_key(x)
+        key = twin_key(x)
         if key is None or not x.ok:
             continue
         if x.asked_stream:

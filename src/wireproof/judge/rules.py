@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 
 from wireproof.read.endpoints import FORMS
 from wireproof.read.exchange import Exchange
+from wireproof.scenarios import catalog
+from wireproof.wire.endpoints import Endpoint
 
 
 class Level(StrEnum):
@@ -182,6 +184,20 @@ class Rule:
         """The first part of the id."""
         return self.id.split(".", 1)[0]
 
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The endpoint that the rule is about; None when it is about any HTTP exchange, or about several."""
+        form = next((f for f in self.forms if f is not Exchange), None)
+        if form is not None:
+            return next(e for e, f in FORMS.items() if f is form)
+        known = catalog.load()
+        found = {known[name].endpoint for name in self.needs if name in known}
+        if len(found) != 1:
+            return None
+        (only,) = found
+        by_name = isinstance(self.on, Of | EachStep)
+        return only if by_name or only is not Endpoint.CHAT else None  # (chat scenarios stand in for any exchange)
+
     def takes(self, x: Exchange) -> bool:
         """Whether the check can read such an exchange: one about chat completions reads no other endpoint."""
         return all(isinstance(x, form) for form in self.forms)
@@ -322,6 +338,7 @@ def as_json(r: Rule, faults: Sequence[str]) -> dict[str, Any]:
         "id": r.id,
         "aliases": list(r.book),
         "area": r.area,
+        "endpoint": r.endpoint.value if r.endpoint else "",
         "level": r.level.value,
         "source": r.source.kind,
         "ref": r.source.ref,

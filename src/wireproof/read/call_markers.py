@@ -6,66 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from wireproof.read import engine_facts
 from wireproof.wire import strictjson
 from wireproof.wire.strictjson import get
 
-#: By family, as their published chat templates spell them; a closing marker leaks as often as an opening one.
-MARKERS: tuple[str, ...] = (
-    # Hermes, Qwen
-    "<tool_call>",
-    "</tool_call>",
-    # Qwen3-Coder, Llama 3.1's own form
-    "<function=",
-    "</function>",
-    "<parameter=",
-    "</parameter>",
-    # Llama 3
-    "<|python_tag|>",
-    # Mistral
-    "[TOOL_CALLS]",
-    "[CALL_ID]",
-    "[ARGS]",
-    # Granite, Jamba, Hunyuan
-    "<|tool_call|>",
-    "<tool_calls>",
-    "</tool_calls>",
-    # DeepSeek
-    "<｜tool▁calls▁begin｜>",
-    "<｜tool▁call▁begin｜>",
-    "<｜tool▁sep｜>",
-    "<｜tool▁call▁end｜>",
-    "<｜tool▁calls▁end｜>",
-    "<｜DSML｜",
-    # Kimi
-    "<|tool_calls_section_begin|>",
-    "<|tool_call_begin|>",
-    "<|tool_call_argument_begin|>",
-    "<|tool_call_end|>",
-    "<|tool_calls_section_end|>",
-    # gpt-oss
-    "<|call|>",
-    "<|channel|>",
-    "<|constrain|>",
-    # GLM
-    "<arg_key>",
-    "<arg_value>",
-    # MiniMax
-    "<minimax:tool_call>",
-    '<invoke name="',
-    # InternLM
-    "<|action_start|>",
-    "<|plugin|>",
-    # Cohere
-    "<|START_ACTION|>",
-    "<|END_ACTION|>",
-    # LFM2, Gemma, Seed, Nemotron, Phi
-    "<|tool_call_start|>",
-    "<|tool_call>",
-    "<start_function_call>",
-    "<seed:tool_call>",
-    "<TOOLCALL>",
-    "functools[",
-)
+#: By family of models, as their published chat templates spell them (runners/engines/).
+MARKERS: tuple[str, ...] = engine_facts.call_markers()
 
 # A shorter beginning ("<", "[A") ends many an honest text.
 _LEAST = 4

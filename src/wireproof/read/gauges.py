@@ -1,4 +1,4 @@
-"""What a server says of its own load: Prometheus text of /metrics, or llama.cpp's /slots. Lenient, and bounded."""
+"""What a server says of its own load: Prometheus text of /metrics, or the list of /slots. Lenient, and bounded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from wireproof.read import engine_facts
 from wireproof.read.exchange import Exchange
 from wireproof.read.views import view
 
@@ -25,46 +27,8 @@ class Sample:
     value: float
 
 
-@dataclass(frozen=True)
-class GaugeNames:
-    """What an engine calls its gauges and counters; the first name that is there counts."""
-
-    name: str
-    running: str
-    waiting: str
-    generated: tuple[str, ...] = ()
-    held: tuple[str, ...] = ()
-    aborted: tuple[str, ...] = ()
-    ended: tuple[str, ...] = ()  # counters by finished_reason, aborts among them
-
-
-ENGINES = (
-    GaugeNames(
-        "vLLM",
-        "vllm:num_requests_running",
-        "vllm:num_requests_waiting",
-        ("vllm:generation_tokens_total",),
-        ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
-        ended=("vllm:request_success_total",),
-    ),
-    GaugeNames(
-        "SGLang",
-        "sglang:num_running_reqs",
-        "sglang:num_queue_reqs",
-        ("sglang:generation_tokens_total",),
-        ("sglang:token_usage",),
-        ("sglang:num_aborted_requests_total",),
-    ),
-    GaugeNames(
-        "llama.cpp",
-        "llamacpp:requests_processing",
-        "llamacpp:requests_deferred",
-        ("llamacpp:tokens_predicted_total",),
-        ("llamacpp:kv_cache_usage_ratio",),
-    ),
-    GaugeNames("TGI", "tgi_batch_current_size", "tgi_queue_size"),
-    GaugeNames("LMDeploy", "lmdeploy:num_requests_running", "lmdeploy:num_requests_waiting"),
-)
+#: What engines call their gauges (runners/engines/).
+ENGINES = engine_facts.gauges()
 _PREFIXES = tuple({n.split("_")[0].split(":")[0] for e in ENGINES for n in (e.running, e.waiting)})
 
 
@@ -120,9 +84,10 @@ def of_metrics(text: str) -> Reading | None:
         running = _sum(samples, (engine.running,))
         if running is None:
             continue
-        reasons = [s for s in samples if s.name in engine.ended]
-        aborts = [s for s in reasons if s.labels.get("finished_reason") == "abort"]
-        counted = _sum(aborts, engine.ended) if aborts else _sum(samples, engine.aborted)
+        ended = engine.ended
+        reasons = [s for s in samples if s.name in ended.names]
+        aborts = [s for s in reasons if s.labels.get(ended.label) == ended.aborted]
+        counted = _sum(aborts, ended.names) if aborts else _sum(samples, engine.aborted)
         return Reading(
             engine.name,
             running,
@@ -130,8 +95,19 @@ def of_metrics(text: str) -> Reading | None:
             _sum(samples, engine.generated),
             _sum(samples, engine.held),
             counted,
-            _sum([s for s in reasons if s not in aborts], engine.ended),
+            _sum([s for s in reasons if s not in aborts], ended.names),
         )
+    return None
+
+
+def of_slots(value: Any) -> Reading | None:
+    """The reading of a list of slots; None when no engine that we know says so whether a slot is busy."""
+    slots = [s for s in value if isinstance(s, dict)] if isinstance(value, list) else []
+    for engine in ENGINES:
+        states = [s.get(engine.slots) for s in slots] if engine.slots else []
+        known = [s for s in states if isinstance(s, bool)]
+        if known:
+            return Reading(engine.name, float(sum(known)))
     return None
 
 
@@ -159,9 +135,4 @@ def reading(x: Exchange) -> Reading | None:
     """What a GET of /metrics or /slots shows; None when it shows no load."""
     if not x.ok or not is_probe(x):
         return None
-    if _last_segment(x) == "slots":
-        slots = x.parsed.value
-        states = [s.get("is_processing") for s in slots if isinstance(s, dict)] if isinstance(slots, list) else []
-        known = [s for s in states if isinstance(s, bool)]
-        return Reading("llama.cpp", float(sum(known))) if known else None
-    return of_metrics(x.text)
+    return of_slots(x.parsed.value) if _last_segment(x) == "slots" else of_metrics(x.text)

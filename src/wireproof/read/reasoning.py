@@ -1,4 +1,4 @@
-"""The reasoning of an answer, plain or streamed, under either of its names. Its sense is nobody's business here."""
+"""The reasoning of an answer, plain or streamed, under any of its names. Its sense is nobody's business here."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wireproof.read import engine_facts
 from wireproof.read.chat import Chat, is_answer
 from wireproof.read.exchange import Exchange
 from wireproof.read.views import view
 from wireproof.verdict import inconclusive
 from wireproof.wire.strictjson import get
 
-#: vLLM's name (and gpt-oss's), and the one of DeepSeek, SGLang and llama.cpp. OpenAI's chat API has neither.
-NAMES = ("reasoning", "reasoning_content")
+#: As engines call the member that brings it (runners/engines/). OpenAI's chat API has none of them.
+NAMES = engine_facts.reasoning_members()
 
 #: With these, chat templates mark thoughts; between them is what a reasoning parser takes out.
 TAGS: tuple[str, ...] = (

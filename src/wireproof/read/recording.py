@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from wireproof.read.chat import Chat, is_chat
 from wireproof.read.endpoints import exchange_of
@@ -58,7 +59,14 @@ class Recording:
 
     def of(self, scenario: str) -> list[Take]:
         """The takes of a scenario, by sample."""
-        return [t for t in self.takes if t.scenario == scenario]
+        return self._by_scenario.get(scenario, [])
+
+    @cached_property
+    def _by_scenario(self) -> dict[str, list[Take]]:
+        out: dict[str, list[Take]] = {}
+        for take in self.takes:
+            out.setdefault(take.scenario, []).append(take)
+        return out
 
 
 def recording(transcripts: Iterable[Transcript]) -> Recording:

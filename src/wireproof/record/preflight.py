@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
+from wireproof.read import engine_facts
 from wireproof.read.endpoints import exchange_of
+from wireproof.read.engine_facts import ByServer, InHeader, Order
 from wireproof.read.exchange import Exchange
 from wireproof.read.gauges import ENGINES, reading
 from wireproof.record.live import LiveSender
@@ -35,7 +37,7 @@ class Engine:
 
     name: str = "unknown"
     version: str = ""
-    order: str = "exact"
+    order: str = Order.EXACT.value
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,6 @@ _TINY = Scenario(
     what="One tiny completion.",
     body={"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 1},
 )
-_ORDERS = {"vllm": "pep440", "sglang": "pep440", "litellm": "pep440", "mlx-lm": "pep440", "llama.cpp": "build"}
 
 
 async def run(target: Target, *, model: str | None, engine: str | None = None, limits: Limits) -> Preflight:
@@ -89,16 +90,16 @@ def parse_engine(text: str) -> Engine:
 
 def order_of(name: str, version: str) -> str:
     """How the versions of an engine are compared: pep440, build (its number counts), or exact (not at all)."""
-    known = _ORDERS.get(name.lower())
-    if known:
-        return known
+    known = engine_facts.by_recorded_name(name)
+    if known and known.order:
+        return known.order.value
     if re.fullmatch(r"[A-Za-z]*\d+", version):
-        return "build"
+        return Order.BUILD.value
     try:
         Version(version)
     except InvalidVersion:
-        return "exact"
-    return "pep440"
+        return Order.EXACT.value
+    return Order.PEP440.value
 
 
 async def _ask(sender: LiveSender, scenario: Scenario) -> Exchange:
@@ -213,29 +214,27 @@ async def _shows_gauges(sender: LiveSender, target: Target) -> None:
 
 
 async def _identify(sender: LiveSender, seen: Sequence[Exchange]) -> Engine:
-    """Ask the target who it is, by the places where engines say so."""
+    """Ask the target who it is, by the places where engines say so (runners/engines/)."""
+    for facts, header in engine_facts.places(InHeader):
+        for x in seen:
+            if x.response and (version := x.response.header(header.header)):
+                return _engine(facts.recorded_as, version)
+    owner = strictjson.get(seen[0].parsed.value, "data", 0, "owned_by") if seen else None
+    for path, known in engine_facts.questions().items():
+        x = await _ask(sender, Scenario(name="preflight-version", what="", method="GET", path=path, root=True))
+        for facts, place in known if x.ok and x.response else ():
+            found = strictjson.get(x.parsed.value, place.key)
+            if isinstance(found, str) and place.owner in ("", owner):
+                name = (place.named_by and strictjson.get(x.parsed.value, place.named_by)) or facts.recorded_as
+                return _engine(name if isinstance(name, str) else "unknown", found)
     for x in seen:
-        if x.response and (version := x.response.header("x-litellm-version")):
-            return Engine("litellm", version[:60], "pep440")
-    version_scenario = Scenario(name="preflight-version", what="", method="GET", path="/version", root=True)
-    x = await _ask(sender, version_scenario)
-    found = strictjson.get(x.parsed.value, "version") if x.ok and x.response else None
-    if isinstance(found, str):
-        owner = strictjson.get(seen[0].parsed.value, "data", 0, "owned_by") if seen else None
-        name = strictjson.get(x.parsed.value, "engine") or ("wireproof" if owner == "wireproof" else "vllm")
-        name = name if isinstance(name, str) else "unknown"
-        return Engine(name[:60], found[:60], order_of(name[:60], found[:60]))
-    for path, name, keys in (
-        ("/get_server_info", "sglang", ("version",)),
-        ("/props", "llama.cpp", ("build_info",)),
-    ):
-        x = await _ask(sender, Scenario(name="preflight-info", what="", method="GET", path=path, root=True))
-        found = strictjson.get(x.parsed.value, *keys) if x.ok and x.response else None
-        if isinstance(found, str):
-            return Engine(name, found[:60], _ORDERS[name])
-    for seen_x in seen:
-        server = (seen_x.response.header("server") if seen_x.response else None) or ""
-        if server.lower() == "llama.cpp":
-            fingerprint = strictjson.get(seen_x.parsed.value, "system_fingerprint")
-            return Engine("llama.cpp", str(fingerprint or "")[:60], "build")
+        server = (x.response.header("server") if x.response else None) or ""
+        for facts, named in engine_facts.places(ByServer):
+            if server.lower() == named.server:
+                return _engine(facts.recorded_as, str(strictjson.get(x.parsed.value, named.key) or ""))
     return Engine()
+
+
+def _engine(name: str, version: str) -> Engine:
+    name, version = name[:60], version[:60]
+    return Engine(name, version, order_of(name, version))

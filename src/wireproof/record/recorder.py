@@ -136,6 +136,7 @@ class Recorder:
     thorough: bool = False  # a plain request after every one that must be refused, not only after what looks suspicious
     only: frozenset[str] | None = None  # a profile's scenarios
     byte_budget: int = 64 * 1024 * 1024
+    on_scenario: Callable[[Scenario], None] | None = None  # before it is recorded
     on_exchange: Callable[[Exchange], None] | None = None
     on_progress: Callable[[Progress], None] | None = None
     make: Callable[[Transcript], Exchange] = exchange_of
@@ -240,6 +241,8 @@ class Recorder:
         return takes
 
     async def _take(self, scenario: Scenario, sample: int, step: str = "") -> Take:
+        if self.on_scenario:
+            self.on_scenario(scenario)
         if scenario.client:
             assert self.clients is not None, "left out of the plan"
             played = await self.clients.play(scenario)

@@ -19,6 +19,7 @@ from wireproof.run.run import Options, Run, header
 from wireproof.show.text import safe
 from wireproof.stored.files import NotATranscript, read_paths
 from wireproof.stored.run_record import RecordError, read
+from wireproof.wire.endpoints import TITLES
 
 
 class CheckError(Exception):
@@ -54,6 +55,9 @@ def check(
     if skipped:
         rest = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
         print(f"Left out: {safe(skipped[0], 0)}{rest}")
+    rules, absent = _about(recorded, rules)
+    if absent:
+        print(f"Left out: {absent}, which no exchange here is about")
     options = Options(parse_target("http://offline.invalid/v1"), suites=tuple(suites), level=level, label=label)
     run = Run(options, rules, faults.by_rule())
     scratch = None
@@ -87,6 +91,14 @@ def check(
             scratch.parent.rmdir()
     sys.stdout.flush()
     return code
+
+
+def _about(recorded: Recording, rules: Sequence[Rule]) -> tuple[list[Rule], str]:
+    """The rules whose endpoint was recorded, or that are about any; and in words how many of which others there are."""
+    there = {None, *(x.endpoint for x in recorded.exchanges)}
+    counts = Counter(TITLES[r.endpoint] for r in rules if r.endpoint and r.endpoint not in there)
+    told = ", ".join(f"{count} {'rule' if count == 1 else 'rules'} on {title}" for title, count in counts.items())
+    return [r for r in rules if r.endpoint in there], told
 
 
 def _model(recorded: Recording) -> str:

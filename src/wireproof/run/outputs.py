@@ -1,4 +1,4 @@
-"""Everything that a run shows or writes besides its record. Imports the report folders lazily."""
+"""Everything that a run shows or writes besides its record."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from wireproof.judge.rules import Of, Rule, as_json
 from wireproof.judge.summary import Outcome
 from wireproof.record.recorder import Progress
 from wireproof.reference_server import faults
+from wireproof.reports import formats
 from wireproof.show import failure, terminal
 from wireproof.show.text import safe
 from wireproof.show.victims import reactions
@@ -136,9 +137,9 @@ def check_writable(paths: Sequence[Path]) -> None:
             raise RecordError(f"cannot write {path}: {error.strerror}; choose another file") from error
 
 
-def written(*, record: Path | None, html: Path | None, junit: Path | None) -> str:
-    """Which files a run has written, for the last line of its output."""
-    named = (("Run record", record), ("HTML report", html), ("JUnit XML", junit))
+def written(*, record: Path | None, **reports: Path | None) -> str:
+    """Which files a run has written, for the last line of its output; reports by the names of their formats."""
+    named = [("Run record", record), *((formats.load()[name].title, path) for name, path in reports.items())]
     return ", ".join(f"{name}: {_short(path)}" for name, path in named if path)
 
 
@@ -149,34 +150,13 @@ def _short(path: Path) -> str:
     return str(path)
 
 
-def write(
-    records: Sequence[RunRecord],
-    *,
-    level: str,
-    html: Path | None = None,
-    junit: Path | None = None,
-    markdown: Path | None = None,
-    matrix: Path | None = None,
-) -> None:
-    """Write reports from run records. Raises RecordError when a file cannot be written."""
-    import json
-
-    from wireproof.reports import html as html_report
-    from wireproof.reports import junit as junit_report
-    from wireproof.reports import markdown as markdown_report
-    from wireproof.reports import matrix as matrix_report
-
-    jobs: list[tuple[Path | None, Callable[[], str]]] = [
-        (html, lambda: html_report.render(records, level=level)),
-        (junit, lambda: junit_report.render(records[0], level=level)),
-        (markdown, lambda: markdown_report.render(records, level=level)),
-        (matrix, lambda: json.dumps(matrix_report.matrix_json(records, level=level), indent=1)),
-    ]
-    for path, render in jobs:
+def write(records: Sequence[RunRecord], *, level: str, **reports: Path | None) -> None:
+    """Write reports from run records, each by the name of its format. Raises RecordError when one cannot be written."""
+    for name, path in reports.items():
         if path is None:
             continue
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(render(), encoding="utf-8")
+            path.write_text(formats.load()[name].render(records, level=level), encoding="utf-8")
         except OSError as error:
             raise RecordError(f"cannot write {path}: {error.strerror}; choose another file") from error

@@ -17,6 +17,18 @@ class Endpoint(StrEnum):
     OTHER = "other"
 
 
+TITLES = {
+    Endpoint.CHAT: "Chat completions",
+    Endpoint.COMPLETIONS: "Completions (legacy)",
+    Endpoint.RESPONSES: "Responses",
+    Endpoint.EMBEDDINGS: "Embeddings",
+    Endpoint.MODELS: "Models",
+    Endpoint.TOKENIZE: "Tokenizer",
+    Endpoint.OTHER: "The server's own pages",
+}
+#: What stands in their place for rules about any HTTP exchange.
+ANY = "Every endpoint"
+
 #: The path of each endpoint below the base URL (.../v1), or below the server's root.
 PATHS = {
     Endpoint.CHAT: "/chat/completions",

@@ -10,6 +10,7 @@ from typing import Any
 
 from wireproof.read.exchange import Exchange
 from wireproof.scenarios.scenario import Scenario, Session, conversation
+from wireproof.wire.endpoints import Endpoint
 from wireproof.wire.strictjson import get, is_int
 
 #: ASCII, CJK, an accent and emoji: nothing here is composed in two ways.
@@ -49,6 +50,7 @@ def token_ids(x: Exchange) -> list[int]:
 @conversation(
     "tokenize",
     "A text to tokens and back, messages to tokens and to chat, the model's card, and bodies to refuse.",
+    endpoint=Endpoint.TOKENIZE,
     valid=False,
 )
 async def _(session: Session) -> None:

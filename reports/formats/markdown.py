@@ -13,8 +13,9 @@ from wireproof.judge.summary import Outcome
 from wireproof.show.text import cost_line, counts_line, safe, samples, table_line
 from wireproof.stored.run_record import RunRecord
 
-from . import outcomes
-from .matrix import LETTERS, LEVELS, Column, columns, differing, observable, rule_lines
+from .. import outcomes
+from ..matrix import LETTERS, LEVELS, Column, columns, differing, observable, rule_lines
+from . import Format
 
 FAILURES = 30  # rows; a comment on GitHub holds 65,536 characters
 ROWS = 60
@@ -148,3 +149,6 @@ def _each_way(found: Sequence[outcomes.Found]) -> str:
         symbol = outcomes.SYMBOLS[each.outcome]
         parts.append(f"{name}{symbol} {each.outcome.value} {_code(each.cell.text, 80)}".strip())
     return "; ".join(parts)
+
+
+FORMAT = Format("markdown", title="Markdown", suffix=".md", help="write Markdown (default: print it)", render=render)

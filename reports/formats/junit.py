@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -13,7 +13,8 @@ from wireproof.show.text import safe, table_counts
 from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status
 
-from .matrix import Column, columns, rule_lines
+from ..matrix import Column, columns, rule_lines
+from . import Format
 
 WIDTH = 100
 
@@ -102,3 +103,16 @@ def _count(suite: ET.Element) -> None:
     suite.set("tests", str(len(cases)))
     for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(key, str(sum(1 for case in cases if case.find(tag) is not None)))
+
+
+def _first(records: Sequence[RunRecord], *, level: str) -> str:
+    return render(records[0], level=level)
+
+
+FORMAT = Format(
+    "junit",
+    title="JUnit XML",
+    suffix=".xml",
+    help="write JUnit XML, one test case per rule; of several records, the first",
+    render=_first,
+)

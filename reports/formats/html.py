@@ -7,15 +7,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from wireproof.resources import folder
 from wireproof.stored.run_record import RunRecord
 
-from . import outcome_view
-from .matrix import columns
-from .view import page
+from .. import outcome_view
+from ..matrix import columns
+from ..view import page
+from . import Format
 
 
 def _templates() -> Path:
@@ -52,6 +52,8 @@ def render(
 
     Raises ValueError when there is no record.
     """
+    import jinja2  # here, since the command line asks each format for its name: this takes longer than all else
+
     if not records:
         raise ValueError("a report needs a run record: make one with `wireproof run URL -o run.jsonl`")
     cols = columns(records, level=level)
@@ -75,3 +77,6 @@ def render(
         style=Markup(style),
         script=Markup(script),
     )
+
+
+FORMAT = Format("html", title="HTML report", suffix=".html", help="write the HTML report", render=render)
