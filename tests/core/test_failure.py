@@ -141,7 +141,7 @@ def repeated(line: str, folder: Path) -> tuple[list[str], bytes]:
     script.chmod(0o755)
     out = folder / "out"
     env = {"PATH": f"{fake}:/usr/bin:/bin", "OUT": str(out), "OPENAI_API_KEY": "sk-from-the-shell"}
-    subprocess.run([SH, "-c", line], env=env, cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=20)
+    subprocess.run([SH, "-c", line], env=env, cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=60)
     arguments = (folder / "out.args").read_bytes().decode().split("\0")[:-1]
     assert not (folder / "pwned").exists(), "the line ran something"
     return arguments, (folder / "out.in").read_bytes()

@@ -36,7 +36,7 @@ def listen(talk: Talk, tls: ssl.SSLContext | None = None) -> Iterator[int]:
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(60)
     try:
         yield state["port"]
     finally:

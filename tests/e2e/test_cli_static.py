@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -149,11 +148,11 @@ def test_serve_prints_its_url_and_stops_when_told(number: int) -> None:
         url = server.stdout.readline().strip()
         assert url.startswith("http://127.0.0.1:")
         assert url.endswith("/v1")
-        with urllib.request.urlopen(f"{url}/models", timeout=10) as answer:
+        with urllib.request.urlopen(f"{url}/models", timeout=LIMIT) as answer:
             assert json.load(answer)["data"][0]["id"] == "tiny-reference"
         with socket.create_connection(("127.0.0.1", int(url.split(":")[2].removesuffix("/v1")))):
             server.send_signal(number)  # an open connection must not keep it
-            out, err = server.communicate(timeout=10)
+            out, err = server.communicate(timeout=LIMIT)
     finally:
         server.kill()
     assert (server.returncode, out, err) == (0, "", "")
@@ -181,7 +180,7 @@ def test_serve_asks_for_its_key() -> None:
         right = wireproof("run", url, "--suite", "done", "--api-key-env", "SERVE_KEY", SERVE_KEY="sk-of-the-server")
     finally:
         server.terminate()
-        server.communicate(timeout=10)
+        server.communicate(timeout=LIMIT)
     assert (wrong.code, none.code, right.code) == (3, 3, 0), wrong.text + none.text + right.text
     assert "check the key in that variable" in wrong.message
     assert "name the variable that holds it with --api-key-env" in none.message
@@ -236,13 +235,10 @@ def test_a_run_that_is_interrupted_keeps_what_it_has(number: int, shell: str, tm
     run = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     record = tmp_path / "r.jsonl"
     try:
-        for _ in range(600):
-            if record.exists() and b'"kind":"transcript"' in record.read_bytes():
-                break
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                run.wait(0.05)
-        os.kill(run.pid, number)
-        out, _ = run.communicate(timeout=20)
+        while run.poll() is None and not (record.exists() and b'"kind":"transcript"' in record.read_bytes()):
+            time.sleep(0.05)
+        run.send_signal(number)
+        out, _ = run.communicate(timeout=LIMIT)
     finally:
         run.kill()
     assert run.returncode == 3, out

@@ -77,7 +77,7 @@ def nginx(settings: str, upstream: int, prefix: Path) -> Iterator[int]:
     command = [NGINX, "-p", str(prefix), "-e", str(prefix / "error.log"), "-c", str(prefix / "nginx.conf")]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        for _ in range(100):
+        while True:  # until it listens, or ends
             with socket.socket() as s:
                 if s.connect_ex(("127.0.0.1", port)) == 0:
                     break
@@ -86,7 +86,7 @@ def nginx(settings: str, upstream: int, prefix: Path) -> Iterator[int]:
         yield port
     finally:
         child.terminate()
-        child.communicate(timeout=10)
+        child.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,7 +17,7 @@ from wireproof.reference_server.config import Config
 from wireproof.reference_server.player import serve_in_thread
 
 from . import environments
-from .helpers import ROOT, Done, command, environment, no_traceback
+from .helpers import LIMIT, ROOT, Done, command, environment, no_traceback
 
 PLUGIN = ("-p", "wireproof.plugin")
 
@@ -174,13 +174,12 @@ def test_a_session_that_is_told_to_end_leaves_its_report_and_nothing_else(
     command = [sys.executable, "-m", "pytest", *(() if installed else PLUGIN), *words]
     run = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        for _ in range(400):
-            if any(b'"kind":"transcript"' in path.read_bytes() for path in scratch.glob("*/run.jsonl")):
-                break
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                run.wait(0.05)
+        while run.poll() is None and not any(
+            b'"kind":"transcript"' in path.read_bytes() for path in scratch.glob("*/run.jsonl")
+        ):
+            time.sleep(0.05)
         run.send_signal(number)
-        out, _ = run.communicate(timeout=30)
+        out, _ = run.communicate(timeout=LIMIT)
     finally:
         run.kill()
     assert run.returncode == 3, out

@@ -132,9 +132,8 @@ def test_sigterm_stops_the_engine_and_keeps_the_record(words: list[str], tmp_pat
         lines = [next(running.stdout), next(running.stdout)]
         port = port_of(lines[1])
         raw = tmp_path / "home" / "runs" / "reference-0.1.jsonl"
-        for _ in range(600):  # until it judges
-            if raw.exists() and '"kind":"transcript"' in raw.read_text(encoding="utf-8"):
-                break
+        # until it judges
+        while running.poll() is None and not (raw.exists() and b'"kind":"transcript"' in raw.read_bytes()):
             time.sleep(0.05)
         os.kill(running.pid, signal.SIGTERM)
         text, _ = running.communicate(timeout=60)
