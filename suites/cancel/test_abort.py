@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from wireproof.judge.rules import SHOULD, contract, engine, of, rule
 from wireproof.read.aborts import (
-    LIMIT,
     Aborted,
     baseline,
     before_first_token,
@@ -16,6 +15,7 @@ from wireproof.read.aborts import (
     left,
     readings,
 )
+from wireproof.read.leaving import CONTROL, LIMIT
 from wireproof.read.recording import Take
 from wireproof.verdict import NotApplicable, inconclusive, require
 
@@ -212,6 +212,6 @@ def test_counted_as_aborted(take: Take) -> None:
     others = "" if start.ended is None or end[-1].ended is None else f", other ends {end[-1].ended - start.ended:+g}"
     require(aborts >= 1, "one more aborted request", got=f"aborted {aborts:+g}{others}")
     if start.ended is not None and end[-1].ended is not None:
-        own = sum(x.ok for x in take.steps("control"))  # ended by itself
+        own = sum(x.ok for x in take.steps(CONTROL))  # ended by itself
         more = end[-1].ended - start.ended - own
         require(more <= 0, "no more ends of other kinds than the control's", got=f"aborted {aborts:+g}{others}")

@@ -1,6 +1,6 @@
 """Whether a request that we left was stopped: shown by the server's gauges, or by how fast it is again.
 
-Pure functions over the exchanges of a conversation in conversations_cancel.py. Nothing is guessed: where a channel
+Pure functions over the exchanges of a conversation that we left. Nothing is guessed: where a channel
 does not work on this target (no gauge, a gauge that lags, others who use the server), it says so.
 """
 
@@ -13,28 +13,31 @@ from statistics import median
 from wireproof.read.chat import Chat, is_chat
 from wireproof.read.exchange import Exchange
 from wireproof.read.gauges import Reading, reading, used
+from wireproof.read.leaving import (
+    AFTER,
+    AGAIN,
+    BASELINE,
+    BETWEEN,
+    BUSY,
+    CALM,
+    CONTROL,
+    CONTROL_TOKENS,
+    DURING,
+    FILLED,
+    GPU_PERIOD,
+    GPU_RISE,
+    HOLDER,
+    LEFT,
+    LIMIT,
+    LONG_TOKENS,
+    PATIENCE,
+    PAUSES,
+    SETTLE,
+    SETTLED,
+    SHORTLY,
+)
 from wireproof.verdict import Inconclusive, NotApplicable
 from wireproof.wire.transcript import Ending
-
-#: How long a server may take to notice (seconds).
-LIMIT = 5.0
-#: The pauses between our looks at the gauge (seconds). The last ones are long: llama.cpp looks for the client of a
-#: plain answer only when nothing else has happened for a second, and a look is something.
-PAUSES = (*[0.1] * 10, *[1.3] * 3)
-#: Tokens of the answer that we leave.
-LONG_TOKENS = 2000
-#: Tokens of the control, which is read to its end.
-CONTROL_TOKENS = 64
-#: A model that may stop by itself proves an abort only when the end comes so soon after we left (seconds).
-SHORTLY = 0.5
-#: Pauses around the probes of the black box (seconds).
-SETTLE, BETWEEN = 0.5, 0.2
-#: How long we wait for a probe: one that is queued behind the streams may wait for their end (seconds).
-PATIENCE = 10.0
-#: Pause between looks at the GPUs: what they show is about the last second (seconds).
-GPU_PERIOD = 1.0
-#: How often we look at them after we left, and how far their use must rise to be a witness (percentage points).
-GPU_LOOKS, GPU_RISE = 5, 30.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def readings(found: Sequence[Exchange], step: str) -> list[Reading]:
 
 def left(found: Sequence[Exchange]) -> Chat:
     """The exchange that we left; inconclusive when it was refused, or over before."""
-    exchanges = _chats(found, "left")
+    exchanges = _chats(found, LEFT)
     if not exchanges:
         raise Inconclusive("the conversation did not get to the request that is left")
     for x in exchanges:
@@ -91,7 +94,7 @@ def _limit(x: Chat) -> int:
 
 def baseline(found: Sequence[Exchange]) -> Reading:
     """The gauges while nothing of ours runs; not applicable when there are none, or they move by themselves."""
-    before = readings(found, "baseline")
+    before = readings(found, BASELINE)
     if not before:
         raise NotApplicable("the target shows no gauge of its running requests (/metrics, /slots)")
     if len({r.load for r in before}) > 1:
@@ -99,7 +102,7 @@ def baseline(found: Sequence[Exchange]) -> Reading:
         raise NotApplicable(f"others use the target: its gauge moved while we were idle ({seen})")
     if before[0].load > 0:
         raise NotApplicable(f"others use the target: {before[0].load:g} requests are running while ours are not")
-    settled = readings(found, "settled")
+    settled = readings(found, SETTLED)
     if settled and settled[-1].load > before[0].load:
         raise NotApplicable(f"the gauge lags: it showed {settled[-1].load:g} long after an answer was over")
     return before[0]
@@ -109,7 +112,7 @@ def by_gauge(found: Sequence[Exchange]) -> Aborted:
     """What the gauge of running requests shows."""
     start = baseline(found)
     x = left(found)
-    during = readings(found, "during")
+    during = readings(found, DURING)
     if not during or max(r.load for r in during) <= start.load:
         raise NotApplicable(f"the gauge did not rise while we were served (it stayed at {start.load:g})")
     seen, late = None, ""
@@ -122,7 +125,7 @@ def by_gauge(found: Sequence[Exchange]) -> Aborted:
             break
     if seen is None:
         raise Inconclusive("the gauge could not be read any more after we had left")
-    slow = max((c.transcript.ended_at for c in _chats(found, "control")), default=0.0)
+    slow = max((c.transcript.ended_at for c in _chats(found, CONTROL)), default=0.0)
     if slow > LIMIT:
         raise Inconclusive(f"the target took {slow:.0f} s for a short answer: too slow, or too busy, to tell")
     still = f"still {seen.load:g} running or waiting after {at:.1f} s (before: {start.load:g})"
@@ -132,7 +135,7 @@ def by_gauge(found: Sequence[Exchange]) -> Aborted:
 def _looks(found: Sequence[Exchange]) -> Iterator[tuple[float, float, Reading | None]]:
     """Our looks after we left: when the one before was taken, when this one (seconds since), and what it shows."""
     at = 0.0
-    for number, poll in enumerate(_steps(found, "after")):
+    for number, poll in enumerate(_steps(found, AFTER)):
         before = at
         at += poll.transcript.ended_at + (PAUSES[min(number, len(PAUSES)) - 1] if number else 0.0)
         yield before, at, reading(poll)
@@ -140,7 +143,7 @@ def _looks(found: Sequence[Exchange]) -> Iterator[tuple[float, float, Reading | 
 
 def _keeps_on(found: Sequence[Exchange]) -> bool:
     """Whether the control, which has little to say, ran on to its limit: ignore_eos works, or the model rambles."""
-    controls = [c for c in _chats(found, "control") if c.ok and c.is_event_stream]
+    controls = [c for c in _chats(found, CONTROL) if c.ok and c.is_event_stream]
     return bool(controls) and [c.finish_reason for c in controls[-1].assembled.choices] == ["length"]
 
 
@@ -164,7 +167,7 @@ def before_first_token(found: Sequence[Exchange]) -> Aborted:
 
 def _unless_over(found: Sequence[Exchange], x: Chat, at: float, start: Reading, end: Reading) -> Aborted:
     """Aborted after `at` seconds, unless the answer would have been over by then anyway."""
-    controls = _chats(found, "control")
+    controls = _chats(found, CONTROL)
     pace = _pace(controls[-1]) if controls else None
     tokens = _limit(x)
     ran = start.ended is not None and end.ended is not None
@@ -187,17 +190,17 @@ def _unless_over(found: Sequence[Exchange], x: Chat, at: float, start: Reading, 
 def by_queue(found: Sequence[Exchange]) -> Aborted:
     """What the gauges show of a request that was left while it waited for one of the streams in front of it."""
     start = baseline(found)
-    filled = readings(found, "filled")
+    filled = readings(found, FILLED)
     if start.waiting is None:
         raise NotApplicable("the target shows no gauge of waiting requests")
     if filled and not filled[-1].waiting:
-        count = len(_steps(found, "holder"))
+        count = len(_steps(found, HOLDER))
         raise NotApplicable(f"{count} streams at a time did not make the target queue any of them")
     x = left(found)
-    during = readings(found, "during")
+    during = readings(found, DURING)
     if not filled or not during or during[-1].load != filled[-1].load + 1:
         raise Inconclusive("the gauges did not show the stream that was to wait")
-    if any(h.transcript.ending is not Ending.CLIENT_LEFT for h in _steps(found, "holder")):
+    if any(h.transcript.ending is not Ending.CLIENT_LEFT for h in _steps(found, HOLDER)):
         raise Inconclusive("one of the streams in front ended, so that the queue moved by itself")
     at = 0.0
     for before, at, seen in _looks(found):
@@ -211,20 +214,20 @@ def by_queue(found: Sequence[Exchange]) -> Aborted:
 
 def by_gpu(found: Sequence[Exchange]) -> Aborted:
     """What the use of the GPUs shows: the one that rose most beside the stream."""
-    looks = {step: [u for x in _steps(found, step) if (u := used(x))] for step in ("baseline", "settled", "during")}
-    if not looks["baseline"]:
+    looks = {step: [u for x in _steps(found, step) if (u := used(x))] for step in (BASELINE, SETTLED, DURING)}
+    if not looks[BASELINE]:
         raise NotApplicable("no GPU of this machine can be asked (nvidia-smi), or the target runs elsewhere")
     x = left(found)
-    quiet = looks["baseline"] + looks["settled"]
-    count = min(len(u) for u in quiet + looks["during"])
+    quiet = looks[BASELINE] + looks[SETTLED]
+    count = min(len(u) for u in quiet + looks[DURING])
     idle = [max(u[gpu] for u in quiet) for gpu in range(count)]
-    busy = [max((u[gpu] for u in looks["during"]), default=0.0) for gpu in range(count)]
+    busy = [max((u[gpu] for u in looks[DURING]), default=0.0) for gpu in range(count)]
     gpu = max(range(count), key=lambda n: busy[n] - idle[n])
     told = f"{idle[gpu]:.0f} % in use before, {busy[gpu]:.0f} % beside the stream"
     if busy[gpu] - idle[gpu] < GPU_RISE:
         raise NotApplicable(f"the use of the GPU does not show what the target does: {told}")
     at, now = 0.0, busy[gpu]
-    for poll in _steps(found, "after"):
+    for poll in _steps(found, AFTER):
         before, at = at, at + poll.transcript.ended_at + GPU_PERIOD + _seconds_of(poll)
         seen = used(poll)
         now = seen[gpu] if seen and len(seen) > gpu else now
@@ -249,7 +252,7 @@ def _seconds_of(x: Exchange) -> float:
 def by_black_box(found: Sequence[Exchange]) -> Aborted:
     """What a short request shows: as fast again as alone, or as slow as beside the streams that we left."""
     x = left(found)
-    calm, busy, after = (_durations(found, step) for step in ("calm", "busy", "again"))
+    calm, busy, after = (_durations(found, step) for step in (CALM, BUSY, AGAIN))
     alone, beside, now = median(calm), median(busy), median(after[1:] or after)
     if max(calm) > 1.5 * alone:
         raise NotApplicable(f"a short request takes from {min(calm):.2f} to {max(calm):.2f} s by itself: too unsteady")
@@ -272,7 +275,7 @@ def by_black_box(found: Sequence[Exchange]) -> Aborted:
 def _durations(found: Sequence[Exchange], step: str) -> list[float]:
     """How long each probe took; one that had to wait for too long took that long, and was the last one."""
     exchanges = _steps(found, step)
-    waited = [x for x in exchanges if x.transcript.ending is Ending.IDLE_TIMEOUT and step != "calm"]
+    waited = [x for x in exchanges if x.transcript.ending is Ending.IDLE_TIMEOUT and step != CALM]
     if waited:
         return [max(x.transcript.ended_at, PATIENCE) for x in waited]
     if len(exchanges) < 3:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from wireproof.read.aborts import Aborted, before_first_token, by_black_box, by_gauge, by_gpu, by_queue
 from wireproof.read.exchange import Exchange
+from wireproof.read.leaving import LEFT
 from wireproof.tables.table import WORST_FIRST, Cell, Effect, Row, Table
 from wireproof.verdict import Inconclusive, NotApplicable, Unsupported
 
@@ -59,5 +60,5 @@ def table(exchanges: Iterable[Exchange]) -> Table:
 
 
 def _cell(found: Sequence[Exchange], read: Callable[[Sequence[Exchange]], Aborted]) -> Cell:
-    owner = next((x for x in found if x.transcript.step == "left"), found[0])
+    owner = next((x for x in found if x.transcript.step == LEFT), found[0])
     return Cell(*outcome(found, read), owner.transcript.id)

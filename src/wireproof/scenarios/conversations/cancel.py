@@ -10,19 +10,33 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from wireproof.read.aborts import (
+from wireproof.read.exchange import Exchange
+from wireproof.read.gauges import Reading, reading, used
+from wireproof.read.leaving import (
+    AFTER,
+    AGAIN,
+    BASELINE,
     BETWEEN,
+    BUSY,
+    CALM,
+    CONTROL,
     CONTROL_TOKENS,
+    DURING,
+    END,
+    FILLED,
+    FILLING,
     GPU_LOOKS,
     GPU_PERIOD,
     GPU_RISE,
+    HOLDER,
+    LEFT,
     LONG_TOKENS,
     PATIENCE,
     PAUSES,
+    REST,
     SETTLE,
+    SETTLED,
 )
-from wireproof.read.exchange import Exchange
-from wireproof.read.gauges import Reading, reading, used
 from wireproof.scenarios.scenario import Pending, Scenario, Session, conversation
 
 _LITTLE = "Say: I am still here"
@@ -60,16 +74,16 @@ _REST = 45
 async def _gauge(session: Session) -> tuple[Scenario, float] | None:
     """Where the target shows its load, and how high it is; None when it does not."""
     for where in (_METRICS, _SLOTS):
-        seen = reading(await session.send("rest", where))
+        seen = reading(await session.send(REST, where))
         for _ in range(_REST):  # what a server that is deaf has left from before
             if seen is None or seen.load == 0:
                 break
             await session.sleep(1.0)
-            seen = reading(await session.send("rest", where))
+            seen = reading(await session.send(REST, where))
         if seen is not None:
             for _ in range(2):
                 await session.sleep(0.2)
-                await session.send("baseline", where)
+                await session.send(BASELINE, where)
             return where, seen.load
     return None
 
@@ -81,10 +95,10 @@ async def _control(session: Session) -> tuple[dict[str, Any], Exchange]:
     """
     more: dict[str, Any] = {"ignore_eos": True}
     # A server may refuse a parameter that is no OpenAI one.
-    x = await session.send("control", replace(_request(_LITTLE, CONTROL_TOKENS, **more), valid=False))
+    x = await session.send(CONTROL, replace(_request(_LITTLE, CONTROL_TOKENS, **more), valid=False))
     if x.ok:
         return more, x
-    return {}, await session.send("control", _request(_LITTLE, CONTROL_TOKENS))
+    return {}, await session.send(CONTROL, _request(_LITTLE, CONTROL_TOKENS))
 
 
 def _first_token(x: Exchange) -> float:
@@ -100,17 +114,17 @@ async def _leave_one(session: Session, long: Scenario, *, early: bool = False, s
         return
     where, base = found
     more, control = await _control(session)
-    await _look(session, "settled", where, base, 10, rise=False)
-    flight = await session.start("left", replace(long, body={**(long.body or {}), **more}))
-    await _look(session, "during", where, base, len(PAUSES) + 1, rise=True)
+    await _look(session, SETTLED, where, base, 10, rise=False)
+    flight = await session.start(LEFT, replace(long, body={**(long.body or {}), **more}))
+    await _look(session, DURING, where, base, len(PAUSES) + 1, rise=True)
     if not early:
         await session.sleep(0.2 + 2 * _first_token(control))
-        await session.send("during", where)
+        await session.send(DURING, where)
     await flight.leave()
-    await _look(session, "after", where, base, len(PAUSES) + 1, rise=False)
+    await _look(session, AFTER, where, base, len(PAUSES) + 1, rise=False)
     for _ in range(2 if settle else 0):  # do the counters stand still?
         await session.sleep(0.5)
-        await session.send("end", where)
+        await session.send(END, where)
 
 
 _LONG = _request(_COUNT, LONG_TOKENS)
@@ -131,18 +145,18 @@ async def _(session: Session) -> None:
     # With as many streams as places the probe waits for one of them to end: not for longer than this.
     probe = replace(_request(_COUNT, 32, stream=False, **more), idle_seconds=PATIENCE)
     for _ in range(3):
-        await session.send("calm", probe)
-    flights = [await session.start("left", _request(_COUNT, LONG_TOKENS, **more)) for _ in range(4)]
+        await session.send(CALM, probe)
+    flights = [await session.start(LEFT, _request(_COUNT, LONG_TOKENS, **more)) for _ in range(4)]
     await session.sleep(0.2 + _first_token(control))
     for _ in range(3):
-        x = await (await session.start("busy", probe)).wait()
+        x = await (await session.start(BUSY, probe)).wait()
         if not x.ok:
             break
     for flight in flights:
         await flight.leave()
     await session.sleep(SETTLE)
     for _ in range(4):
-        x = await (await session.start("again", probe)).wait()
+        x = await (await session.start(AGAIN, probe)).wait()
         if not x.ok:
             break
         await session.sleep(BETWEEN)
@@ -153,24 +167,24 @@ async def _(session: Session) -> None:
 )
 async def _(session: Session) -> None:
     look = replace(_METRICS, gpu=True)
-    idle = used(await session.send("rest", look))
+    idle = used(await session.send(REST, look))
     for _ in range(_REST):
         if idle is None or max(idle) < GPU_RISE:
             break
         await session.sleep(GPU_PERIOD)
-        idle = used(await session.send("rest", look))
+        idle = used(await session.send(REST, look))
     if idle is None:
         return
     for _ in range(2):
         await session.sleep(GPU_PERIOD)
-        await session.send("baseline", look)
+        await session.send(BASELINE, look)
     more, _ = await _control(session)
     await session.sleep(GPU_PERIOD)
-    await session.send("settled", look)
-    flight = await session.start("left", replace(_LONG, body={**(_LONG.body or {}), **more}))
-    await _look_at_gpus(session, "during", look, max(idle) + GPU_RISE, 3, rise=True)
+    await session.send(SETTLED, look)
+    flight = await session.start(LEFT, replace(_LONG, body={**(_LONG.body or {}), **more}))
+    await _look_at_gpus(session, DURING, look, max(idle) + GPU_RISE, 3, rise=True)
     await flight.leave()
-    await _look_at_gpus(session, "after", look, max(idle) + 5.0, GPU_LOOKS, rise=False)
+    await _look_at_gpus(session, AFTER, look, max(idle) + 5.0, GPU_LOOKS, rise=False)
 
 
 async def _look_at_gpus(session: Session, step: str, where: Scenario, level: float, looks: int, *, rise: bool) -> None:
@@ -240,23 +254,23 @@ async def _(session: Session) -> None:
         return
     where, base = found
     more, _ = await _control(session)
-    await _look(session, "settled", where, base, 10, rise=False)
+    await _look(session, SETTLED, where, base, 10, rise=False)
     long = replace(_LONG, body={**(_LONG.body or {}), **more})
     holders: list[Pending] = []
     while len(holders) < MOST_HOLDERS:
-        holders.append(await session.start("holder", long))
+        holders.append(await session.start(HOLDER, long))
         await session.sleep(0.05)
-        seen = reading(await session.send("filling", where))
+        seen = reading(await session.send(FILLING, where))
         if seen is None or seen.waiting is None or seen.waiting > 0:
             break
     # (Gauges lag: what was started last shows a little later.)
-    seen = await _look_at_load(session, "filled", where, lambda load: load >= base + len(holders))
+    seen = await _look_at_load(session, FILLED, where, lambda load: load >= base + len(holders))
     if seen is not None and seen.waiting:
         before = seen.load
-        flight = await session.start("left", long)
-        await _look_at_load(session, "during", where, lambda load: load > before)
+        flight = await session.start(LEFT, long)
+        await _look_at_load(session, DURING, where, lambda load: load > before)
         await flight.leave()
-        await _look_at_load(session, "after", where, lambda load: load <= before)
+        await _look_at_load(session, AFTER, where, lambda load: load <= before)
     for holder in holders:
         await holder.leave()
 
@@ -284,7 +298,7 @@ async def _look_at_load(
 async def _(session: Session) -> None:
     await session.send("alone", _request(_COUNT, 12))
     # One id is the beginning of the other: some engines abort by prefix.
-    leaving = await session.start("left", _with_id(_LONG, "wireproof-7"))
+    leaving = await session.start(LEFT, _with_id(_LONG, "wireproof-7"))
     other = await session.start("other", _with_id(_request(_COUNT, 200), "wireproof-77"))
     await session.sleep(0.1)
     await leaving.leave()
@@ -304,7 +318,7 @@ MANY, EARLY = 30, 20
 async def _(session: Session) -> None:
     await session.send("before", _SHORT)
     for _ in range(MANY):
-        await session.send("left", replace(_request(_COUNT, 400), leave_after_events=3))
+        await session.send(LEFT, replace(_request(_COUNT, 400), leave_after_events=3))
     await session.sleep(0.5)
     await session.send("then", _SHORT)
 
@@ -316,7 +330,7 @@ async def _(session: Session) -> None:
     four = [("before", _SHORT)] * 4
     await session.together(*four)
     for number in range(EARLY):
-        flight = await session.start("left", _request(_COUNT, 400))
+        flight = await session.start(LEFT, _request(_COUNT, 400))
         await session.sleep(0.005 * (number % 4))
         await flight.leave()
     await session.sleep(1.0)
