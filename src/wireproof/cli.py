@@ -11,15 +11,18 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from wireproof import __version__
 from wireproof.judge import rules
 from wireproof.judge.summary import Exit
 from wireproof.reports import formats
 from wireproof.run import options as opts
+from wireproof.run import settings
+from wireproof.run.settings import Settings, SettingsError
 
 _REFERENCE_MODEL = "tiny-reference"
 
@@ -35,7 +38,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(int(Exit.USAGE), f"wireproof: {message}; see `{self.prog} --help`\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(values: Mapping[str, Any] | None = None) -> argparse.ArgumentParser:
+    """The parser; `values` are defaults of options of a run, from a settings file."""
+    given = values or {}
+
+    def preset(option: opts.Option) -> opts.Option:
+        return replace(option, default=given[option.name]) if option.name in given else option
+
     parser = _Parser(
         prog="wireproof",
         description="Judges servers that speak the OpenAI API, byte by byte.",
@@ -47,9 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="judge a live server", description="Judge a live server.")
     run.add_argument("url", nargs="?", metavar="URL", help="base URL, such as http://127.0.0.1:8000/v1")
     run.add_argument("--reference", action="store_true", help="judge the bundled reference server instead of a URL")
-    run.add_argument("--fault", default="", metavar="A+B", help="with --reference: the faults that it shall have")
+    run.add_argument("--fault", default="", metavar="A+B", help="with --reference: the faults to give it")
     for option in opts.RUN:
-        option.add_to(run)
+        preset(option).add_to(run)
     run.add_argument("-v", "--verbose", action="store_true", help="list every rule and every reason")
 
     check = commands.add_parser(
@@ -59,19 +68,24 @@ def _parser() -> argparse.ArgumentParser:
         "paths", nargs="+", metavar="PATH", help="run record, transcript, curl -isN output, SSE body, HAR, or a folder"
     )
     opts.SUITE.add_to(check)
-    opts.LEVEL.add_to(check, help="which broken rules fail")
+    preset(opts.LEVEL).add_to(check, help="which broken rules fail")
     for option in (opts.RECORD, opts.HTML, opts.JUNIT):
         option.add_to(check)
     opts.ENGINE.add_to(check, help="the engine that was recorded")
     opts.LABEL.add_to(check, help="name of this column in reports")
+    preset(opts.RULES).add_to(check)
+    opts.SETTINGS.add_to(check)
     check.add_argument("-v", "--verbose", action="store_true", help="list every reason")
 
     listing = commands.add_parser("list", help="list the rules", description="List the rules.")
     opts.SUITE.add_to(listing)
+    opts.RULES.add_to(listing)
     listing.add_argument("--json", action="store_true", help="one JSON array of objects")
 
     explain = commands.add_parser("explain", help="explain a rule", description="Explain one rule.")
     explain.add_argument("rule", metavar="RULE", help="rule id or number, such as done.marker.exact or DONE-001")
+
+    opts.RULES.add_to(explain)
 
     report = commands.add_parser(
         "report", help="make reports from run records", description="Make reports from run records."
@@ -98,7 +112,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
-    arguments = _parser().parse_args(argv)
+    try:
+        arguments, found = _parsed(argv)
+    except SettingsError as error:
+        print(f"wireproof: {error}", file=sys.stderr)
+        return int(Exit.USAGE)
     handlers = {
         "run": _run,
         "check": _check,
@@ -108,8 +126,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "serve": _serve,
     }
     try:
+        _load_own(getattr(arguments, opts.RULES.dest, ()))
+        if found.path is not None:
+            found.check_rules()
+            print(f"Settings: {found.path}", flush=True)
+            arguments.settings = found
         return int(handlers[arguments.command](arguments))
-    except (UsageError, opts.OptionError) as error:
+    except (UsageError, opts.OptionError, SettingsError) as error:
         print(f"wireproof: {error}", file=sys.stderr)
         return int(Exit.USAGE)
     except KeyboardInterrupt:
@@ -119,6 +142,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.OK)
+
+
+def _parsed(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Settings]:
+    """The arguments, with what the settings file says where the command line says nothing. Raises SettingsError."""
+    arguments = _parser().parse_args(argv)
+    if arguments.command not in ("run", "check"):
+        return arguments, Settings()
+    found = settings.load(arguments.settings, Path.cwd())
+    if found.path is not None:
+        arguments = _parser(found.values).parse_args(argv)
+    arguments.settings = found
+    if arguments.command == "run" and not arguments.reference:
+        arguments.url = arguments.url or found.target
+    return arguments, found
+
+
+def _load_own(names: Sequence[str]) -> None:
+    """Register the user's own rules. Raises UsageError."""
+    if not names:
+        return
+    from wireproof.run import own
+
+    try:
+        for name in names:
+            own.load(name)
+    except own.OwnRulesError as error:
+        raise UsageError(f"--rules: {error}") from error
 
 
 @contextlib.contextmanager
@@ -148,6 +198,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from wireproof.run import child
 
     _live_options(arguments)
+    path = arguments.settings.path
+    arguments.settings = str(path.resolve()) if path is not None else "none"
     words = [w for option in opts.RUN for w in option.plugin_words(getattr(arguments, option.dest))]
     if arguments.reference:  # nobody else needs it
         words += [w for w in opts.RISKY.plugin_words(True) if w not in words]
@@ -191,6 +243,7 @@ def _check(arguments: argparse.Namespace) -> int:
                 [Path(p) for p in arguments.paths],
                 _selected(arguments.suite),
                 suites=opts.suites(arguments.suite),
+                settings=arguments.settings,
                 level=arguments.level,
                 engine=arguments.engine,
                 label=arguments.label,

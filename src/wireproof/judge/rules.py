@@ -224,6 +224,11 @@ class Registry:
                 raise ValueError(f"{number} belongs to {taken[number]} already")
         self._rules[new.id] = new
 
+    def keep(self, ids: Iterable[str]) -> None:
+        """Forget all other rules (those of a user's folder that cannot be used)."""
+        kept = set(ids)
+        self._rules = {name: r for name, r in self._rules.items() if name in kept}
+
     @property
     def rules(self) -> Mapping[str, Rule]:
         """Every rule by id."""

@@ -16,6 +16,7 @@ from wireproof.record.target import parse_target
 from wireproof.reference_server import faults
 from wireproof.run import outputs
 from wireproof.run.run import Options, Run, header
+from wireproof.run.settings import Settings
 from wireproof.show.text import safe
 from wireproof.stored.files import NotATranscript, read_paths
 from wireproof.stored.run_record import RecordError, read
@@ -31,6 +32,7 @@ def check(
     rules: Sequence[Rule],
     *,
     suites: Sequence[str] = (),
+    settings: Settings | None = None,
     level: str = "must",
     engine: str | None = None,
     label: str = "",
@@ -55,10 +57,12 @@ def check(
     if skipped:
         rest = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
         print(f"Left out: {safe(skipped[0], 0)}{rest}")
-    rules, absent = _about(recorded, rules)
+    settings = settings or Settings()
+    rules, absent = _about(recorded, settings.apply(rules))
     if absent:
         print(f"Left out: {absent}, which no exchange here is about")
-    options = Options(parse_target("http://offline.invalid/v1"), suites=tuple(suites), level=level, label=label)
+    target = parse_target("http://offline.invalid/v1")
+    options = Options(target, suites=tuple(suites), level=level, label=label, settings=settings)
     run = Run(options, rules, faults.by_rule())
     scratch = None
     if record is None and (html or junit):
@@ -70,6 +74,7 @@ def check(
             first = header(
                 rules, mode="offline", url=shown, engine=known, model=_model(recorded), level=level, suites=suites
             )
+            first["selection"].update(settings.selection())
             run.open(record, {**first, "label": label} if label else first)
         run.use(recorded)
         for rule in rules:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from wireproof.reports import formats
-from wireproof.scenarios.profiles import NAMES
 
+# The names of profiles and levels stand here, too: this module is imported by every pytest run of our users.
+PROFILES = ("full", "gate")
+LEVELS = ("must", "should", "may")
 PLUGIN = "--wireproof-"  # what the plugin puts before a name
 
 
@@ -44,8 +46,8 @@ class Option:
     def keywords(self) -> dict[str, Any]:
         """The keywords that argparse and pytest add it with."""
         if self.flag:
-            return {"action": "store_true", "help": self.help}
-        out: dict[str, Any] = {"default": [] if self.many else self.default, "help": self.help}
+            return {"action": "store_true", "default": bool(self.default), "help": self.help}
+        out: dict[str, Any] = {"default": list(self.default or ()) if self.many else self.default, "help": self.help}
         if self.many:
             out["action"] = "append"
         if self.choices:
@@ -67,7 +69,8 @@ class Option:
             return [f"{PLUGIN}{self.name}"] if value else []
         values = value if self.many else [value]
         given = [v for v in values if v not in (None, "")]
-        return [f"{PLUGIN}{self.name}={Path(v).resolve() if self.path else v}" for v in given]
+        there = [Path(v).resolve() if self.path and (not self.many or Path(v).exists()) else v for v in given]
+        return [f"{PLUGIN}{self.name}={v}" for v in there]
 
 
 def report_option(made: formats.Format) -> Option:
@@ -89,9 +92,17 @@ CONCURRENCY = Option("concurrency", "requests at a time (default 4)", "N", 4, in
 SAMPLES = Option("samples", "record each scenario N times", "N", 1, int, 1)
 SLOW = Option("slow", "also record scenarios that wait for tens of seconds", flag=True)
 GENTLE = Option("gentle", "leave out what loads the target: floods, long generations, large bodies, fuzzing", flag=True)
-RISKY = Option("risky", "also send what has killed a real engine: when nobody else needs the target", flag=True)
+RISKY = Option(
+    "risky", "also send requests that have crashed real engines; only for a target that nobody else uses", flag=True
+)
+RULES = Option(
+    "rules", "a folder, or an installed package, with rules of your own (may be repeated)", "DIR", many=True, path=True
+)
 PROFILE = Option(
-    "profile", "full (default), or gate: the few requests that judge the most rules", default="full", choices=NAMES
+    "profile", "full (default), or gate: the few requests that judge the most rules", default="full", choices=PROFILES
+)
+SETTINGS = Option(
+    "settings", "settings file (default: the nearest wireproof.toml or pyproject.toml; none: no file)", "FILE"
 )
 TIMEOUT = Option(
     "timeout",
@@ -104,8 +115,8 @@ TIMEOUT = Option(
 
 # A live run's, in the order in which they are shown.
 RUN = (
-    *(MODEL, API_KEY_ENV, HEADER, METRICS, SUITE, LEVEL, RECORD, HTML, JUNIT, ENGINE, LABEL),
-    *(PROFILE, CONCURRENCY, SAMPLES, SLOW, GENTLE, RISKY, TIMEOUT),
+    *(MODEL, API_KEY_ENV, HEADER, METRICS, SUITE, LEVEL, RULES, RECORD, HTML, JUNIT, ENGINE, LABEL),
+    *(PROFILE, CONCURRENCY, SAMPLES, SLOW, GENTLE, RISKY, TIMEOUT, SETTINGS),
 )
 
 

@@ -62,6 +62,10 @@ def summary_text(run: Run, *, verbose: bool, offline: bool = False) -> str:
         failures=offline,
         tables=run.tables,
     )
+    contract = run.options.settings
+    for word, reasons in (("Raised to MUST", contract.raised), ("Dropped", contract.dropped)):
+        for name, reason in reasons.items():
+            console.print(f"{word}: {safe(name, 0)}: {safe(reason, 0)}", markup=False, soft_wrap=True)
     if run.too_thin:
         console.print(f"This is no success: {run.too_thin}.", markup=False, soft_wrap=True)
     if run.stopped:

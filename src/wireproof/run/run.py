@@ -23,6 +23,7 @@ from wireproof.record import preflight
 from wireproof.record.live import LiveSender
 from wireproof.record.recorder import ClientPlayer, Cost, Progress, Recorder
 from wireproof.record.target import Limits, Target
+from wireproof.run.settings import Settings
 from wireproof.scenarios import profiles
 from wireproof.scenarios.clients import AREA
 from wireproof.scenarios.profiles import FULL
@@ -50,6 +51,7 @@ class Options:
     gentle: bool = False
     risky: bool = False
     profile: str = FULL
+    settings: Settings = field(default_factory=Settings)
     limits: Limits = field(default_factory=Limits)
     record: Path | None = None
     html: Path | None = None
@@ -186,6 +188,7 @@ class Run:
             level=self.options.level,
             suites=self.options.suites,
         )
+        first["selection"].update(self.options.settings.selection())
         if self.options.label:
             first["label"] = self.options.label
         self.open(path, first)

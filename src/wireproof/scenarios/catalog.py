@@ -48,9 +48,39 @@ def parse(text: str, where: str) -> list[Scenario]:
     return out
 
 
-@functools.cache
+_own: dict[str, Scenario] = {}
+
+
 def load() -> Mapping[str, Scenario]:
-    """Every scenario by name: the TOML files of `fixtures/scenarios`, the conversations, keyword table, fuzz."""
+    """Every scenario by name: ours, and those of a user's own that were added."""
+    extra = {**_own, **{name: s for name, s in CONVERSATIONS.items() if name not in _ours()}}
+    return {**_ours(), **extra} if extra else _ours()
+
+
+def add(found: Iterable[Scenario], where: str) -> None:
+    """Add scenarios of a user's own. Raises ValueError, naming the place, for a name that is taken."""
+    for scenario in found:
+        if scenario.name in load():
+            raise ValueError(f"{where}: a scenario {scenario.name} is there already: choose another name")
+        _own[scenario.name] = scenario
+
+
+def own() -> dict[str, Scenario]:
+    """The scenarios that were added."""
+    return dict(_own)
+
+
+def restore(scenarios: Mapping[str, Scenario]) -> None:
+    """Forget added scenarios but these."""
+    _own.clear()
+    _own.update(scenarios)
+    for name in set(CONVERSATIONS) - set(_ours()):
+        del CONVERSATIONS[name]
+
+
+@functools.cache
+def _ours() -> Mapping[str, Scenario]:
+    """The TOML files of `fixtures/scenarios`, the conversations, keyword table, fuzz and clients."""
     for module in sorted(m.name for m in pkgutil.iter_modules(conversations.__path__)):
         importlib.import_module(f"{conversations.__name__}.{module}")
     out: dict[str, Scenario] = {}
