@@ -58,7 +58,7 @@ engines: $(READY)
 	@$(PY) -m wireproof.runners $(if $(ENGINES),run $(ENGINES) --out $(BUILD)/engines --html -- $(OPTIONS),list)
 
 test: lint
-	$(PY) -m pytest tests -q -n auto --maxprocesses 8 --dist loadgroup
+	$(PY) -m pytest tests -q -n auto --maxprocesses 8 --dist loadfile
 
 lint: $(READY)
 	$(PY) -m ruff check .

@@ -272,9 +272,11 @@ async def _client(app: App, reader: asyncio.StreamReader, writer: asyncio.Stream
 
 
 @asynccontextmanager
-async def serve(config: Config, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+async def serve(
+    config: Config, host: str = "127.0.0.1", port: int = 0, state: ServerState | None = None
+) -> AsyncIterator[str]:
     """Serve while the block runs; gives the base URL, `http://host:port/v1`."""
-    app = App(config)
+    app = App(config, state)
     clients: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -305,15 +307,17 @@ async def serve(config: Config, host: str = "127.0.0.1", port: int = 0) -> Async
 
 
 @contextmanager
-def serve_in_thread(config: Config, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serve_in_thread(
+    config: Config, host: str = "127.0.0.1", port: int = 0, state: ServerState | None = None
+) -> Iterator[str]:
     """Serve from a thread while the block runs; gives the base URL."""
     ready = threading.Event()
-    state: dict[str, object] = {}
+    found: dict[str, object] = {}
 
     async def main() -> None:
         stop = asyncio.Event()
-        async with serve(config, host, port) as url:
-            state.update(url=url, loop=asyncio.get_running_loop(), stop=stop)
+        async with serve(config, host, port, state) as url:
+            found.update(url=url, loop=asyncio.get_running_loop(), stop=stop)
             ready.set()
             await stop.wait()
 
@@ -321,19 +325,19 @@ def serve_in_thread(config: Config, host: str = "127.0.0.1", port: int = 0) -> I
         try:
             asyncio.run(main())
         except BaseException as error:
-            state["error"] = error
+            found["error"] = error
         finally:
             ready.set()
 
     thread = threading.Thread(target=run, name="reference-server", daemon=True)
     thread.start()
     ready.wait()
-    if "url" not in state:
-        raise RuntimeError("the reference server did not start") from state.get("error")  # type: ignore[misc]
+    if "url" not in found:
+        raise RuntimeError("the reference server did not start") from found.get("error")  # type: ignore[misc]
     try:
-        yield str(state["url"])
+        yield str(found["url"])
     finally:
-        loop, stop = state["loop"], state["stop"]
+        loop, stop = found["loop"], found["stop"]
         assert isinstance(loop, asyncio.AbstractEventLoop) and isinstance(stop, asyncio.Event)
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(stop.set)

@@ -13,6 +13,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from wireproof.judge.summary import Outcome, Summary, summarize
+from wireproof.show.text import safe
 from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status
 from wireproof.wire.endpoints import ANY, TITLES
@@ -112,6 +113,17 @@ def rule_lines(cols: Sequence[Column]) -> dict[str, Mapping[str, Any]]:
 
 def _bare(rule: str) -> dict[str, Any]:
     return {"id": rule, "area": rule.split(".", 1)[0], "level": "MUST", "requirement": "", "why": "", "checked": True}
+
+
+def contract(record: RunRecord) -> list[tuple[str, str]]:
+    """What a team's settings changed in this run, with the reasons: (title, text)."""
+    selection = record.header.get("selection") or {}
+    named = (("Raised to MUST", selection.get("raised")), ("Dropped", selection.get("dropped")))
+    return [
+        (title, "; ".join(f"{safe(rule, 0)}: {safe(reason)}" for rule, reason in found.items()))
+        for title, found in named
+        if found
+    ]
 
 
 def by_endpoint(lines: Mapping[str, Mapping[str, Any]], rules: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -17,7 +17,7 @@ from wireproof.show.excerpt import excerpt
 from wireproof.show.text import Arrival, clients, head, place, rows, safe, safe_curl, samples, source
 from wireproof.verdict import Status, Verdict
 
-from .matrix import LETTERS, LEVELS, Column, by_endpoint, differing, observable, rule_lines
+from .matrix import LETTERS, LEVELS, Column, by_endpoint, contract, differing, observable, rule_lines
 
 CASES = 5  # failing cases shown with their bytes, for each rule and column
 TEXT = 600  # characters of one value
@@ -206,6 +206,7 @@ def _facts(column: Column, total: int) -> list[tuple[str, str]]:
         ("Tool", f"wireproof {header.get('tool', '')}"),
         ("Level", column.level),
         ("Recorded", selection.get("mode", "")),
+        *contract(column.record),
     ]
     return [(name, safe(value, TEXT)) for name, value in facts]
 

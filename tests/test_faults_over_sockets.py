@@ -10,6 +10,7 @@ from wireproof.judge import rules
 from wireproof.record.target import parse_target
 from wireproof.reference_server import faults, player
 from wireproof.reference_server.config import Config
+from wireproof.reference_server.state import ServerState
 from wireproof.run.run import Options, Run
 from wireproof.verdict import Status
 
@@ -33,7 +34,8 @@ TIMED = frozenset(r for r in rules.load() if r.startswith(_SLOW))
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    with player.serve_in_thread(Config()) as url:
+    # A fast model whose words are remembered: only the way to the wire differs here, and none of it is judged by time.
+    with player.serve_in_thread(Config(token_seconds=0.0002), state=ServerState(recall={})) as url:
         yield url
 
 

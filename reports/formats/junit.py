@@ -13,7 +13,7 @@ from wireproof.show.text import safe, table_counts
 from wireproof.stored.run_record import RunRecord
 from wireproof.verdict import Status
 
-from ..matrix import Column, columns, rule_lines
+from ..matrix import Column, columns, contract, rule_lines
 from . import Format
 
 WIDTH = 100
@@ -69,6 +69,8 @@ def _properties(suite: ET.Element, record: RunRecord) -> None:
         ("started", record.header.get("started", "")),
     ):
         ET.SubElement(found, "property", name=name, value=_xml(safe(value)))
+    for title, text in contract(record):
+        ET.SubElement(found, "property", name=title, value=_xml(text))
     for table in record.tables:
         ET.SubElement(found, "property", name=_xml(safe(table.title)), value=_xml(table_counts(table)))
 

@@ -14,7 +14,7 @@ from wireproof.show.text import cost_line, counts_line, safe, samples, table_lin
 from wireproof.stored.run_record import RunRecord
 
 from .. import outcomes
-from ..matrix import LETTERS, LEVELS, Column, columns, differing, observable, rule_lines
+from ..matrix import LETTERS, LEVELS, Column, columns, contract, differing, observable, rule_lines
 from . import Format
 
 FAILURES = 30  # rows; a comment on GitHub holds 65,536 characters
@@ -68,6 +68,8 @@ def _intro(column: Column) -> list[str]:
         out[-2] += f" {cost_line(record.end['cost'])}."
     for table in record.tables:
         out += [f"{_text(table_line(table), 0)}.", ""]
+    for title, text in contract(record):
+        out += [f"{title}: {_text(text, 0)}.", ""]
     return out
 
 

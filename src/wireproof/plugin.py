@@ -2,8 +2,8 @@
 
     pytest --target=http://127.0.0.1:8000/v1 [FOLDER]
 
-Checks are collected from `wireproof.suites`, or from a FOLDER with rules of your own, one item per rule. What happens then is
-in `run/hooks.py`, which is imported when there is a target, or when a file of rules is collected.
+Checks are collected from `wireproof.suites`, or from a FOLDER with rules of your own, one item per rule. The rest is in
+`run/hooks.py`, which is imported when there is a target, or when a file of rules is collected.
 """
 
 from __future__ import annotations

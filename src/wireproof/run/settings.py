@@ -1,8 +1,8 @@
 """Settings in a file: what a team demands of its servers, written down once.
 
-`wireproof.toml`, or `[tool.wireproof]` in `pyproject.toml`, from the current folder upwards. The command line wins. Keys are
-the names of options, and `target`; `[raise]` makes rules MUST, `[drop]` leaves rules out, each with the reason that every
-report shows.
+`wireproof.toml`, or `[tool.wireproof]` in `pyproject.toml`, from the current folder upwards. The command line wins.
+Keys are the names of options, and `target`; `[raise]` makes rules MUST, `[drop]` leaves rules out, each with the reason
+that every report shows.
 """
 
 from __future__ import annotations

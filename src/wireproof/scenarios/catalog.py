@@ -53,8 +53,9 @@ _own: dict[str, Scenario] = {}
 
 def load() -> Mapping[str, Scenario]:
     """Every scenario by name: ours, and those of a user's own that were added."""
-    extra = {**_own, **{name: s for name, s in CONVERSATIONS.items() if name not in _ours()}}
-    return {**_ours(), **extra} if extra else _ours()
+    ours = _ours()
+    more = {name: s for name, s in CONVERSATIONS.items() if name not in ours}
+    return {**ours, **_own, **more} if _own or more else ours
 
 
 def add(found: Iterable[Scenario], where: str) -> None:
