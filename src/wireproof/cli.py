@@ -92,7 +92,8 @@ def _parser(values: Mapping[str, Any] | None = None) -> argparse.ArgumentParser:
     )
     report.add_argument("records", nargs="+", metavar="RUN", help="run record (JSON Lines)")
     for made in formats.load().values():
-        opts.report_option(made).add_to(report)
+        option = opts.Option(made.name, made.help, f"FILE{made.suffix}", path=True)
+        option.add_to(report)
     opts.LEVEL.add_to(report, help="which broken rules count as failures")
 
     serve = commands.add_parser("serve", help="run the reference server", description="Run the reference server.")
@@ -301,7 +302,7 @@ def _report(arguments: argparse.Namespace) -> int:
     known = formats.load()
     try:
         records = [run_record.read(Path(p)) for p in arguments.records]
-        paths = {name: _path(getattr(arguments, opts.report_option(made).dest)) for name, made in known.items()}
+        paths = {name: _path(getattr(arguments, name.replace("-", "_"))) for name in known}
         outputs.write(records, level=arguments.level, **paths)
     except run_record.RecordError as error:
         raise UsageError(str(error)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -203,3 +204,42 @@ def test_a_plain_checkout_needs_no_installation(url: str, tmp_path: Path) -> Non
     done = command(python, *words, cwd=ROOT)
     assert done.code == 0, done.text
     assert "The target keeps all" in done.out
+
+
+# What a run needs, and a pytest run of our users' does not.
+HEAVY = ("rich", "jinja2", "jsonschema", "numpy", "h11", "httpcore2", "httpx2", "asyncio")
+OURS = {"wireproof", "wireproof.plugin", "wireproof.resources", "wireproof.run", "wireproof.run.options"}
+
+
+def test_without_a_target_next_to_nothing_is_imported(tmp_path: Path) -> None:
+    """The plugin is loaded by every pytest run where wireproof is installed: each import costs all of them."""
+    code = "import sys\ndef test_a():\n    open('found', 'w').write(' '.join(sys.modules))\n"
+    tmp_path.joinpath("test_a.py").write_text(code, encoding="utf-8")
+    env = environment(PYTHONPATH=str(ROOT / "src"), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    command(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path, env=env)
+    without = set(tmp_path.joinpath("found").read_text().split())
+    done = command(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PLUGIN, cwd=tmp_path, env=env)
+    assert done.code == 0, done.text
+    brought = set(tmp_path.joinpath("found").read_text().split()) - without
+    assert {name for name in brought if name.split(".")[0] == "wireproof"} == OURS
+    assert not brought & set(HEAVY)
+
+
+def test_markers_lists_the_areas_without_a_target(tmp_path: Path) -> None:
+    done = run_pytest("--markers", cwd=tmp_path)
+    assert done.code == 0
+    assert all(f"@pytest.mark.{area}:" in done.out for area in ("done", "toolstream", "cancel", "must", "should"))
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"), [(("-k", "done.marker"), "done.marker."), (("-m", "stop and must"), "stop.")]
+)
+def test_filters_narrow_the_record_too(url: str, tmp_path: Path, words: tuple[str, ...], kept: str) -> None:
+    done = run_pytest(f"--target={url}", "--wireproof-record=run.jsonl", "-q", *words, cwd=tmp_path)
+    assert done.code == 0, done.text
+    lines = [json.loads(line) for line in tmp_path.joinpath("run.jsonl").read_text(encoding="utf-8").splitlines()]
+    named = {line["id"] for line in lines if line["kind"] == "rule"}
+    assert named and all(name.startswith(kept) for name in named)
+    assert lines[0]["selection"]["rules"] == len(named)
+    asked = {line["scenario"] for line in lines if line["kind"] == "transcript"}
+    assert asked <= {name for r in rules.load().values() if r.id in named for name in r.needs}

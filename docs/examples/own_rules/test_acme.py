@@ -1,7 +1,7 @@
 """Three rules that a company might want. Run them with
 
-    wireproof run http://127.0.0.1:8000/v1 --rules docs/examples/own_rules --suite acme
-    pytest --target=http://127.0.0.1:8000/v1 docs/examples/own_rules
+wireproof run http://127.0.0.1:8000/v1 --rules docs/examples/own_rules --suite acme
+pytest --target=http://127.0.0.1:8000/v1 docs/examples/own_rules
 """
 
 import re

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wireproof.reports import formats
-
 # The names of profiles and levels stand here, too: this module is imported by every pytest run of our users.
 PROFILES = ("full", "gate")
 LEVELS = ("must", "should", "may")
@@ -73,11 +71,6 @@ class Option:
         return [f"{PLUGIN}{self.name}={v}" for v in there]
 
 
-def report_option(made: formats.Format) -> Option:
-    """The option that writes a report."""
-    return Option(made.name, made.help, f"FILE{made.suffix}", path=True)
-
-
 MODEL = Option("model", "the model to ask for (default: the only one that is served)", "M")
 API_KEY_ENV = Option("api-key-env", "environment variable that holds the API key", "VAR")
 HEADER = Option("header", "extra request header, its value in the environment variable VAR", "NAME=VAR", many=True)
@@ -85,7 +78,9 @@ METRICS = Option("metrics", "the engine's own /metrics (or /slots), when the tar
 SUITE = Option("suite", "suites (areas), rule ids or rule numbers (default: all)", "A,B", "")
 LEVEL = Option("level", "which broken rules fail the run", default="must", choices=("must", "should"))
 RECORD = Option("record", "write the run record (JSON Lines)", "FILE", path=True, words=("-o", "--output"))
-HTML, JUNIT = (report_option(formats.load()[name]) for name in ("html", "junit"))  # what runs write themselves
+# What runs write themselves; `wireproof report` has an option for each format.
+HTML = Option("html", "write the HTML report", "FILE.html", path=True)
+JUNIT = Option("junit", "write JUnit XML, one test case per rule", "FILE.xml", path=True)
 ENGINE = Option("engine", "the engine, when the target does not say so itself", "NAME==VERSION")
 LABEL = Option("label", "name of this run's column in reports", "TEXT", "")
 CONCURRENCY = Option("concurrency", "requests at a time (default 4)", "N", 4, int, 1)
