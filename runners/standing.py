@@ -157,7 +157,7 @@ class Judging:
         raw = self.home.path / "runs" / f"{pick.name}.jsonl"
         raw.parent.mkdir(parents=True, exist_ok=True)
         raw.unlink(missing_ok=True)
-        options = ["run", standing.url, "-o", str(raw), "--label", pick.label]
+        options = ["run", standing.url, "--settings", "none", "-o", str(raw), "--label", pick.label]
         if pick.engine.label:
             options += ["--engine", pick.engine.label]
         options += ["--risky", *standing.gauges]  # (nobody else needs it)

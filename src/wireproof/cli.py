@@ -152,7 +152,10 @@ def _parsed(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Settings]:
         return arguments, Settings()
     found = settings.load(arguments.settings, Path.cwd())
     if found.path is not None:
-        arguments = _parser(found.values).parse_args(argv)
+        values = dict(found.values)
+        if getattr(arguments, "reference", False):  # what describes the team's server says nothing of ours
+            values = {name: value for name, value in values.items() if name not in settings.OF_A_SERVER}
+        arguments = _parser(values).parse_args(argv)
     arguments.settings = found
     if arguments.command == "run" and not arguments.reference:
         arguments.url = arguments.url or found.target

@@ -117,6 +117,13 @@ def test_a_mistake_is_one_line_that_names_file_and_key(text: str, says: str, tmp
     assert done.code == 2 and says in done.message and "wireproof.toml" in done.message, done.text
 
 
+def test_what_describes_a_server_says_nothing_of_the_bundled_one(tmp_path: Path) -> None:
+    text = 'target = "http://127.0.0.1:9/v1"\nmodel = "acme/large"\napi-key-env = "NO_SUCH_KEY"\nsuite = "stop"\n'
+    tmp_path.joinpath("wireproof.toml").write_text(text, encoding="utf-8")
+    done = wireproof(tmp_path, "run", "--reference")
+    assert done.code == 0 and "keeps all 7 rules" in done.text, done.text
+
+
 def test_another_file_can_be_named(url: str, tmp_path: Path) -> None:
     contract(tmp_path, url).joinpath("wireproof.toml").rename(tmp_path / "gate.toml")
     done = wireproof(tmp_path, "run", "--settings", "gate.toml")

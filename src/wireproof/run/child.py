@@ -12,10 +12,13 @@ from types import FrameType
 
 from wireproof.resources import folder
 
+#: Set for the child: the command line has all options already, the settings file adds none.
+FINAL = "WIREPROOF_OPTIONS_ARE_FINAL"
+
 
 def _command(options: Sequence[str]) -> list[str]:
     suites = folder("suites")
-    base = [sys.executable, "-m", "pytest", "-c", str(suites / "pytest.ini"), "--rootdir", str(suites)]
+    base = [sys.executable, "-m", "pytest", "--noconftest", "-c", str(suites / "pytest.ini"), "--rootdir", str(suites)]
     return [*base, "-p", "wireproof.plugin", str(suites), *options]
 
 
@@ -23,6 +26,7 @@ def _environment() -> dict[str, str]:
     """The environment without what changes pytest, and with this copy of wireproof in front."""
     out = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     out["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    out[FINAL] = "1"
     package = str(Path(__file__).resolve().parent.parent)
     out["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [out.get("PYTHONPATH")])])
     return out

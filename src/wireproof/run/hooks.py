@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import shutil
 import signal
 import tempfile
@@ -22,8 +23,8 @@ from wireproof.record.preflight import PreflightError
 from wireproof.record.target import BadTarget, Limits, parse_target
 from wireproof.reference_server import faults
 from wireproof.resources import folder
+from wireproof.run import child, outputs, own, settings
 from wireproof.run import options as opts
-from wireproof.run import outputs, own, settings
 from wireproof.run.run import Options, Run
 from wireproof.run.settings import Settings, SettingsError
 from wireproof.show.text import safe
@@ -54,7 +55,7 @@ def _get(config: pytest.Config, option: opts.Option) -> Any:
     """The value of an option: the command line's, the settings file's, or the default."""
     flag = f"{opts.PLUGIN}{option.name}"
     said = any(word == flag or word.startswith(f"{flag}=") for word in map(str, config.invocation_params.args))
-    values = {} if said else _settings(config).values
+    values = {} if said or os.environ.get(child.FINAL) else _settings(config).values
     return values.get(option.name, config.getoption(flag))
 
 

@@ -22,6 +22,8 @@ from wireproof.run import options as opts
 NAME, PYPROJECT = "wireproof.toml", "pyproject.toml"
 RAISE, DROP = "raise", "drop"
 _LEFT_OUT = (opts.RECORD, opts.HTML, opts.JUNIT, opts.SETTINGS)  # what belongs to one run, not to the contract
+# What describes one server.
+OF_A_SERVER = frozenset(o.name for o in (opts.MODEL, opts.API_KEY_ENV, opts.HEADER, opts.METRICS, opts.ENGINE))
 OPTIONS = {o.name: o for o in opts.RUN if o not in _LEFT_OUT}
 
 
