@@ -93,7 +93,7 @@ PROOFS = [
     Proof("client.values.no-none", "toolstream.id-missing", OLD, ("tools",), "None as id"),
     Proof("client.break.usable", "cancel.dies-of-many", NEW, ("leave",), "Error", {"times": 34}),
     Proof("client.break.usable", "cancel.dies-of-many", OLD, ("leave-async",), "Error", {"times": 34}),
-    Proof("client.break.usable", "cancel.dies-of-many", CHAIN, ("leave-async",), "Error", {"times": 34}),
+    Proof("client.break.usable", "cancel.dies-of-many", CHAIN, ("leave-async",), "Error", {"times": 80}),
     Proof("client.break.usable", "cancel.dies-of-many", INDEX, ("leave-async",), "Error", {"times": 34}),
     Proof("client.async.unmixed", "operations.cache-mixed", NEW, ("unmixed",), "quartz-04"),
 ]
