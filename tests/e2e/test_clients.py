@@ -157,7 +157,8 @@ class Players:
 
 @pytest.fixture(scope="module")
 def players() -> Iterator[Players]:
-    with player.serve_in_thread(Config()) as base:
+    # Streams last long enough that a client on a busy machine leaves before their end.
+    with player.serve_in_thread(Config(token_seconds=0.006)) as base:
         found = Players(base)
         try:
             found.start()
