@@ -1,8 +1,8 @@
 """Which scenarios a fault changes, found without recording them again.
 
-While the clean server is recorded, a `Spy` keeps what went into each layer. A fault is then applied to what its layer
-got: where nothing else comes out, the bytes on the wire are the same, and so is everything that follows from them. A
-fault that looks at the server's state, or fails on what it gets, counts as one that changes everything.
+While the clean server is recorded, `SpiedApp` keeps what went into each layer. A fault is then applied to what its
+layer got: where nothing else comes out, the bytes on the wire are the same, and so is everything that follows from
+them. A fault that fails on what it gets changes that scenario; one that looks at the server's state may change all.
 """
 
 import copy

@@ -109,6 +109,7 @@ def test_pytest_takes_them_but_wants_its_target(url: str, tmp_path: Path) -> Non
         ('drop = ["done.marker.exact"]', "write a table, [drop]"),
         ('[drop]\n"a.b" = "x"\n[raise]\n"a.b" = "y"', "choose one"),
         ("[", "is not TOML"),
+        ('rules = "own"', "rules: 'own' is not a list of texts"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_file_and_key(text: str, says: str, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def _get(config: pytest.Config, option: opts.Option) -> Any:
     """The value of an option: the command line's, the settings file's, or the default."""
     flag = f"{opts.PLUGIN}{option.name}"
     said = any(word == flag or word.startswith(f"{flag}=") for word in map(str, config.invocation_params.args))
+    said = said or config.getoption(flag) != option.keywords()["default"]  # (in an ini's addopts)
     values = {} if said or os.environ.get(child.FINAL) else _settings(config).values
     return values.get(option.name, config.getoption(flag))
 

@@ -59,15 +59,6 @@ def load(name: str) -> tuple[Path, ...]:
     return _loaded[where]
 
 
-def forget() -> None:
-    """Unregister everything of users' own (for tests)."""
-    mine = {f for files in _loaded.values() for f in files}
-    kept = {i for i, r in rules.REGISTRY.rules.items() if r.check is None or rule_file(r) not in mine}
-    rules.REGISTRY.keep(kept)
-    catalog.restore({})
-    _loaded.clear()
-
-
 def rule_file(r: rules.Rule) -> Path:
     """The file that holds a rule's check."""
     assert r.check is not None

@@ -92,6 +92,8 @@ def read(path: Path) -> Settings:
     values = _toml(path)
     if path.name == PYPROJECT:
         values = values.get("tool", {}).get("wireproof", {})
+    if not isinstance(values, dict):
+        raise SettingsError(f"{path}: wireproof: write a table, [tool.wireproof]")
     found = dict(values)
     target = found.pop("target", "")
     if not isinstance(target, str):
